@@ -1,0 +1,1 @@
+//! What a model is: ONNX in, typed graph out.
