@@ -38,7 +38,6 @@ use std::path::{Path, PathBuf};
 
 /// A description of a model; every part may be missing. Sources are layered with [`ModelSpec::or`].
 #[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct ModelSpec {
     /// Name of the head, one of [`crate::heads::NAMES`].
     pub head: Option<String>,
