@@ -1,6 +1,9 @@
 //! Heads: every layout decoded as an independent reading of its definition does, in every memory layout; recognition
 //! from metadata, shapes and flags; broken values.
 
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use half::f16;
 use proptest::prelude::*;
 use saltica_tensor::{DType, Geometry, Layout, Shape, View};

@@ -1,5 +1,8 @@
 //! Image files: every channel rule, every orientation, and files that are damaged.
 
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use saltica_vision::{EncodedFormat, ErrorKind, Image, Limits};
 use serde_json::Value;
 use std::path::PathBuf;

@@ -1,5 +1,8 @@
 //! Pictures to tensors: against OpenCV's resize, and every dtype and layout against one definition.
 
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use half::f16;
 use proptest::prelude::*;
 use saltica_tensor::{DType, Element, Geometry, Layout, PixelFormat, Pixels, ResizeMode, Shape, ViewMut};
