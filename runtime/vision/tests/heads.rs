@@ -91,9 +91,11 @@ fn cases() -> Vec<Case> {
         .map(|c| {
             let name: String = c["name"].as_str().unwrap().into();
             let outputs: Vec<Out> = c["outputs"].as_array().unwrap().iter().map(tensor).collect();
-            let mut spec = ModelSpec::default();
-            spec.head = Some(c["head"].as_str().unwrap().into());
-            spec.keypoints = c.get("keypoints").map(pair);
+            let spec = ModelSpec {
+                head: Some(c["head"].as_str().unwrap().into()),
+                keypoints: c.get("keypoints").map(pair),
+                ..ModelSpec::default()
+            };
             let head =
                 Head::recognise(spec, input, &infos(&outputs)).unwrap_or_else(|e| panic!("{name}: {e}"));
             let geometry =
@@ -526,8 +528,7 @@ fn what_can_be_read_in_two_ways_is_never_guessed() {
     fails(recognise(none(), (640, 640), &[("a", &[1, 0, 7])]), &["a has the shape [1, 0, 7]"]);
     fails(recognise(none(), (640, 640), &[("a", &[])]), &["shape []"]);
     fails(recognise(none(), (640, 640), &[]), &["no head fits"]);
-    let mut wrong = none();
-    wrong.head = Some("yolov5".into());
+    let mut wrong = ModelSpec { head: Some("yolov5".into()), ..none() };
     fails(
         recognise(wrong.clone(), (640, 640), &[("a", &[1, 25200, 5])]),
         &["\"yolov5\" does not fit", "5 found", "--head"],
