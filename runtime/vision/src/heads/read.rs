@@ -166,6 +166,11 @@ pub(super) fn each_best(
         values.resize(classes, 0.0);
         for cell in 0..grid.cells {
             let scores = grid.cell(cell, first..first + classes, values);
+            let (best, broken) = largest(scores);
+            if best <= conf {
+                nan += broken;
+                continue;
+            }
             nan += pick(scores.iter().copied(), conf, all, |class, score| found(cell, class, score));
         }
         return nan;
@@ -219,6 +224,25 @@ pub(super) fn each_best(
         start += n;
     }
     nan
+}
+
+/// The largest value that is a number, and how many are none; in lanes, so that it runs at memory speed.
+fn largest(scores: &[f32]) -> (f32, usize) {
+    const LANES: usize = 16;
+    let mut best = [f32::NEG_INFINITY; LANES];
+    let mut nan = [0u32; LANES];
+    let (chunks, rest) = scores.as_chunks::<LANES>();
+    for chunk in chunks {
+        for ((b, n), &s) in best.iter_mut().zip(&mut nan).zip(chunk) {
+            *b = if s > *b { s } else { *b };
+            *n += u32::from(s.is_nan());
+        }
+    }
+    for ((b, n), &s) in best.iter_mut().zip(&mut nan).zip(rest) {
+        *b = if s > *b { s } else { *b };
+        *n += u32::from(s.is_nan());
+    }
+    (best.iter().copied().fold(f32::NEG_INFINITY, f32::max), nan.iter().sum::<u32>() as usize)
 }
 
 /// The best score above `conf` with its class (the first of equals), or all of them; returns the number of NaN.
