@@ -140,7 +140,7 @@ pub fn check(model: &str, case: usize, got: &[Tensor]) -> Result<Vec<PartReport>
         }
         let got = got.as_slice::<f32>()?;
         match rule(model) {
-            Rule::Rows => reports.push(rows(model, got, want, &mut faults)),
+            Rule::Rows => reports.extend(rows(model, got, want, &mut faults)),
             Rule::Half => {
                 let twin = graphs::golden("yolov8n")?;
                 let twin = twin.cases.first().and_then(|c| c.outputs.first()).ok_or("yolov8n has no case")?;
@@ -270,15 +270,18 @@ impl Slice {
         statistics(&self.what, &self.all(got, want), &self.stats, tolerance, faults);
     }
 
-    /// Within some percent: mean and deviation 5 % of the deviation (at least of 5 % of the range), extremes 25 % of the range.
+    /// Within some percent: mean and deviation 3 % of the deviation, extremes 10 % of the range.
+    ///
+    /// Onnxruntime 1.32 with gaussian noise of 1e-4 on the input, another sample of the quantization noise, stays below a
+    /// third of that.
     fn similar_statistics(&self, got: &[f32], want: &Output, faults: &mut Vec<String>) {
         let (found, expected) = (self.all(got, want), self.stats);
         let range = expected.max - expected.min;
         let near = |g: f64, w: f64, tolerance: f64| (g - w).abs() <= tolerance;
-        let ok = near(found.mean, expected.mean, 0.05 * expected.std)
-            && near(found.std, expected.std, 0.05 * expected.std)
-            && near(found.min, expected.min, 0.25 * range)
-            && near(found.max, expected.max, 0.25 * range);
+        let ok = near(found.mean, expected.mean, 0.03 * expected.std)
+            && near(found.std, expected.std, 0.03 * expected.std)
+            && near(found.min, expected.min, 0.1 * range)
+            && near(found.max, expected.max, 0.1 * range);
         if !ok {
             faults.push(format!("{}: {found:?} found, about {expected:?} expected", self.what));
         }
@@ -326,28 +329,27 @@ fn statistics(what: &str, found: &Stats, want: &Stats, tolerance: f64, faults: &
 
 /// Matches rows: for each golden one a row of the same class with score and box within tolerance. The last few may be
 /// others, because the list ends where neighbouring scores are close.
-fn rows(model: &str, got: &[f32], want: &Output, faults: &mut Vec<String>) -> PartReport {
+fn rows(model: &str, got: &[f32], want: &Output, faults: &mut Vec<String>) -> [PartReport; 2] {
     const UNMATCHED: usize = 3;
     let golden: Vec<f32> = want.samples().map(|(_, v)| v).collect();
     let (golden, got) = (golden.as_chunks::<6>().0, got.as_chunks::<6>().0);
     let (boxes, scores) = (role(model, want, 0).tolerance(), role(model, want, 1).tolerance());
     let mut used = vec![false; got.len()];
-    let (mut worst, mut sum, mut matched, mut missing) = (0.0f64, 0.0f64, 0usize, Vec::new());
+    let (mut pairs, mut missing) = (Vec::new(), Vec::new());
     for (r, row) in golden.iter().enumerate() {
         let far = |other: &[f32; 6]| {
             let d = |i: usize| difference(f64::from(other[i]), f64::from(row[i]));
             let farthest = (0..4).map(d).fold(0.0, f64::max);
-            let close = other[5] == row[5] && farthest <= boxes && d(4) <= scores;
-            close.then_some(farthest.max(d(4)))
+            (other[5] == row[5] && farthest <= boxes && d(4) <= scores).then_some((farthest, d(4)))
         };
         let best = (0..got.len())
             .filter(|i| !used[*i])
-            .filter_map(|i| far(&got[i]).map(|d| (d, i)))
+            .filter_map(|i| far(&got[i]).map(|(b, s)| (b / boxes + s / scores, i, b, s)))
             .min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.abs_diff(r).cmp(&b.1.abs_diff(r))));
         match best {
-            Some((d, i)) => {
+            Some((_, i, b, s)) => {
                 used[i] = true;
-                (worst, sum, matched) = (worst.max(d), sum + d, matched + 1);
+                pairs.push((b, s));
             }
             None => missing.push(r),
         }
@@ -367,11 +369,101 @@ fn rows(model: &str, got: &[f32], want: &Output, faults: &mut Vec<String>) -> Pa
     if !in_order {
         faults.push(format!("{}: rows are not sorted by score", want.name));
     }
-    PartReport {
-        what: format!("{} ({matched} of {} rows matched)", want.name, golden.len()),
-        max: worst,
-        mean: sum / matched.max(1) as f64,
-        correlation: f64::NAN,
-        tolerance: Some(boxes),
+    let report = |what: &str, differences: Vec<f64>, tolerance: f64| {
+        let stats = Stats::of(differences.iter().copied());
+        PartReport {
+            what: format!("{} {what} ({} of {} rows matched)", want.name, differences.len(), golden.len()),
+            max: stats.max,
+            mean: stats.mean,
+            correlation: f64::NAN,
+            tolerance: Some(tolerance),
+        }
+    };
+    [
+        report("boxes", pairs.iter().map(|p| p.0).collect(), boxes),
+        report("scores", pairs.iter().map(|p| p.1).collect(), scores),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared;
+
+    fn skip() -> bool {
+        let missing = shared().is_none();
+        if missing {
+            assert!(!crate::is_ci(), "no shared test data");
+            eprintln!("ignored: no shared data");
+        }
+        missing
+    }
+
+    /// The golden output of a graph of which all values are stored.
+    fn whole(model: &str) -> (Vec<f32>, Vec<usize>) {
+        let golden = graphs::golden(model).unwrap();
+        let output = &golden.cases[0].outputs[0];
+        assert!(output.is_whole());
+        (output.samples().map(|(_, v)| v).collect(), output.dims.clone())
+    }
+
+    fn fault(model: &str, change: impl Fn(&mut Vec<f32>)) -> Option<String> {
+        let (mut values, dims) = whole(model);
+        change(&mut values);
+        check(model, 0, &[Tensor::from_slice(&dims, &values).unwrap()]).err().map(|e| e.to_string())
+    }
+
+    #[test]
+    fn rows_match_in_any_order_of_equal_scores_and_nothing_else_passes() {
+        if skip() {
+            return;
+        }
+        let model = "yolo26n-e2e";
+        assert_eq!(fault(model, |_| ()), None);
+        // Rows of the same score may stand either way round; the two closest are made equal.
+        let swapped = |v: &mut Vec<f32>| {
+            let gap = |i: &usize| v[i * 6 + 4] - v[(i + 1) * 6 + 4];
+            let i = (0..290).min_by(|a, b| gap(a).total_cmp(&gap(b))).unwrap() * 6;
+            v[i + 4] = v[i + 10];
+            let (a, b) = v.split_at_mut(i + 6);
+            a[i..].swap_with_slice(&mut b[..6]);
+        };
+        assert_eq!(fault(model, swapped), None);
+        for (what, at, by) in
+            [("box", 60, 0.2), ("score", 64, 1e-3), ("class", 65, 1.0), ("NaN", 61, f32::NAN)]
+        {
+            let message = fault(model, |v| v[at] += by).unwrap_or_else(|| panic!("a wrong {what} passes"));
+            assert!(message.contains("rows [10]"), "{what}: {message}");
+        }
+        assert!(fault(model, |v| v[299 * 6] += 5.0).is_none(), "the last row may be another");
+        assert!(fault("rtdetr-l", |v| v[0] += 2e-4).is_some(), "boxes are fractions there");
+    }
+
+    #[test]
+    fn elements_are_held_to_the_tolerance_of_their_part() {
+        if skip() {
+            return;
+        }
+        assert_eq!(fault("yolov8n-cls", |_| ()), None);
+        assert_eq!(fault("yolov8n-cls", |v| v[7] += 5e-7), None);
+        assert!(fault("yolov8n-cls", |v| v[7] += 2e-6).is_some());
+        assert!(fault("yolov8n-cls", |v| v[7] = f32::NAN).is_some());
+    }
+
+    #[test]
+    fn statistics_see_what_samples_miss() {
+        let stats = Stats::of([1.0, 2.0, 3.0, 6.0].into_iter());
+        assert_eq!(stats, Stats { min: 1.0, max: 6.0, mean: 3.0, std: 3.5f64.sqrt() });
+        let mut faults = Vec::new();
+        statistics("x", &stats, &Stats { max: 6.5, ..stats }, 0.1, &mut faults);
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].contains("max 6 found, 6.5 expected"), "{}", faults[0]);
+    }
+
+    /// numpy.corrcoef([1, 2, 3, 4], [1, 3, 2, 5])[0, 1]
+    #[test]
+    fn correlation_is_pearsons() {
+        let pairs = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 5.0)];
+        assert!((correlation(pairs.into_iter()) - 0.8315218406202999).abs() < 1e-12);
     }
 }

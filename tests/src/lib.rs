@@ -6,6 +6,7 @@
 
 pub mod compare;
 pub mod graphs;
+pub mod memory;
 pub mod recipe;
 
 use libtest_mimic::{Arguments, Failed, Trial};
