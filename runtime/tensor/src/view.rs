@@ -324,24 +324,16 @@ impl<'a> ViewMut<'a> {
         Ok(ViewMut { ptr: self.ptr, dtype: self.dtype, layout, life: PhantomData })
     }
 
-    /// Every `step`-th element of `start..start + len * step` along `axis`, writable. Errors if that leaves the
-    /// dimension.
-    pub fn sliced(
-        &mut self,
-        axis: usize,
-        start: usize,
-        len: usize,
-        step: usize,
-    ) -> crate::Result<ViewMut<'_>> {
+    /// Every `step`-th element of `start..start + len * step` along `axis`, writable (take it from a [`Self::reborrow`] to
+    /// keep this view). Errors if that leaves the dimension.
+    pub fn sliced(self, axis: usize, start: usize, len: usize, step: usize) -> crate::Result<ViewMut<'a>> {
         let (layout, offset) = self.layout.sliced(axis, start, len, step)?;
-        let ptr = self.ptr.wrapping_add(offset * self.dtype.size());
-        Ok(ViewMut { ptr, dtype: self.dtype, layout, life: PhantomData })
+        Ok(ViewMut { ptr: self.ptr.wrapping_add(offset * self.dtype.size()), layout, ..self })
     }
 
     /// The same elements in the same row-major order under another shape, writable, if strides can say it.
-    pub fn reshaped(&mut self, shape: Shape) -> Option<ViewMut<'_>> {
-        let layout = self.layout.reshaped(shape)?;
-        Some(ViewMut { ptr: self.ptr, dtype: self.dtype, layout, life: PhantomData })
+    pub fn reshaped(self, shape: Shape) -> Option<ViewMut<'a>> {
+        Some(ViewMut { layout: self.layout.reshaped(shape)?, ..self })
     }
 
     /// Copies one element of any dtype, bit for bit. Panics outside the shapes and on another dtype (a kernel's bug).
@@ -364,7 +356,7 @@ impl<'a> ViewMut<'a> {
         assert_eq!(self.shape().elements(), from.shape().elements());
         if let Some(from) = from.reshaped(*self.shape()) {
             self.copy_from(&from);
-        } else if let Some(mut to) = self.reshaped(*from.shape()) {
+        } else if let Some(mut to) = self.reborrow().reshaped(*from.shape()) {
             to.copy_from(from);
         } else {
             let (to, at) = (self.shape().indices(), from.shape().indices());
@@ -533,10 +525,10 @@ mod tests {
         let mut to = ViewMut::of_slice(&mut out, Layout::contiguous(shape(&[3, 4]))).unwrap();
         let one = [7u8];
         let one = View::of_slice(&one, Layout::contiguous(Shape::scalar())).unwrap();
-        to.sliced(1, 1, 2, 2).unwrap().copy_from(&one.broadcast_to(&shape(&[3, 2])).unwrap());
+        to.reborrow().sliced(1, 1, 2, 2).unwrap().copy_from(&one.broadcast_to(&shape(&[3, 2])).unwrap());
         assert_eq!(out, [0, 7, 0, 7, 0, 7, 0, 7, 0, 7, 0, 7]);
         let mut to = ViewMut::of_slice(&mut out, Layout::contiguous(shape(&[3, 4]))).unwrap();
-        assert!(to.sliced(1, 2, 2, 2).is_err());
+        assert!(to.reborrow().sliced(1, 2, 2, 2).is_err());
         let (a, b) = ([1u8], [9u8; 2]);
         let from = View::of_slice(&a, Layout::contiguous(shape(&[1]))).unwrap();
         to.copy_element(&[2, 3], &from, &[0]);
