@@ -8,7 +8,7 @@
 //! * each worker uses its own part of the scratch block.
 
 use super::finish::{Finish, MAX_ROW};
-use super::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, rows};
+use super::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, pick, rows};
 use super::{Epilogue, Floats, Geometry, Io};
 use crate::isa::Isa;
 use crate::pool::Pool;
@@ -415,20 +415,6 @@ impl Work<'_> {
             }
         }
     }
-}
-
-/// The kernel for what is left: the most blocks that fit, the smallest tile that holds `count` pixels.
-#[inline(always)]
-fn pick(rows: &'static [Row], blocks: usize, count: usize) -> &'static Row {
-    let mut best = &rows[0];
-    for r in rows {
-        let better = r.blocks > best.blocks || (r.blocks == best.blocks && r.pixels < best.pixels);
-        let fits = r.blocks <= blocks && r.pixels >= count;
-        if fits && (better || best.blocks > blocks || best.pixels < count) {
-            best = r;
-        }
-    }
-    best
 }
 
 const _: () = assert!(MAX_BLOCKS * BLOCK <= MAX_ROW);

@@ -5,6 +5,8 @@
 //! * the caller of a [`TileFn`] vouches for the addresses in its [`Tile`], as documented there.
 
 use crate::isa::IsaKind;
+#[cfg(target_arch = "aarch64")]
+use crate::simd::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Avx2, Avx512};
 use crate::simd::{Kernel, Scalar, Simd};
@@ -167,8 +169,19 @@ pub(crate) fn rows(isa: IsaKind) -> &'static [Row] {
     }
 }
 
-#[cfg(target_arch = "aarch64")]
-use crate::simd::Neon;
+/// The kernel for what is left: the most blocks that fit, the smallest tile that holds `count` pixels.
+#[inline(always)]
+pub(crate) fn pick(rows: &'static [Row], blocks: usize, count: usize) -> &'static Row {
+    let mut best = &rows[0];
+    for r in rows {
+        let better = r.blocks > best.blocks || (r.blocks == best.blocks && r.pixels < best.pixels);
+        let fits = r.blocks <= blocks && r.pixels >= count;
+        if fits && (better || best.blocks > blocks || best.pixels < count) {
+            best = r;
+        }
+    }
+    best
+}
 
 #[cfg(test)]
 mod tests {
