@@ -5,10 +5,11 @@
 
 mod activation;
 pub mod attrs;
+mod interpret;
 pub mod ops;
 
 pub use activation::Activation;
-pub use ops::{Case, Fact, Op, OutFact, Tolerance};
+pub use ops::{Case, Fact, Op, OutFact, Residual, Tolerance};
 
 use crate::{Error, ErrorKind, Result};
 use saltica_tensor::{DType, Tensor};
@@ -95,6 +96,11 @@ impl Graph {
     /// The value with this id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
+    }
+
+    /// The ids of all values there are now.
+    pub fn ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..self.values.len() as u32).map(ValueId)
     }
 
     /// Adds a value. Errors past 2^32 - 1 values.

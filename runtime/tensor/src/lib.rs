@@ -20,6 +20,7 @@ pub mod view;
 pub use arena::{Arena, Slot, Source, StepIo, StepViews, Workspace};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, ErrorKind};
+pub use half::f16;
 pub use layout::Layout;
 pub use shape::{Indices, MAX_RANK, Shape};
 pub use tensor::Tensor;
