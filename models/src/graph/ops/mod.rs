@@ -1,0 +1,237 @@
+//! The ops: one file each with attributes, shape rule, reference kernel and cases.
+//!
+//! To add one: write `ops/NAME.rs` with a struct that implements [`Operator`] and add its line to the table below.
+//! Reference kernels are plain and readable, work on any strides, allocate nothing, and are what fast kernels are compared
+//! with; they also fold constants.
+
+mod conv;
+pub mod window;
+
+pub use conv::{Conv, Residual};
+
+use super::attrs::NodeInfo;
+use crate::{Error, ErrorKind, Result};
+use saltica_tensor::{DType, Shape, Tensor, View, ViewMut};
+use std::fmt;
+
+/// What is known of an input when shapes are settled.
+#[derive(Clone, Copy, Debug)]
+pub struct Fact<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Concrete shape.
+    pub shape: Shape,
+    /// The numbers, if they are known: a constant, or any value while a graph is being interpreted.
+    pub value: Option<&'a Tensor>,
+}
+
+impl<'a> Fact<'a> {
+    /// All is known.
+    pub fn of(tensor: &'a Tensor) -> Self {
+        Fact { dtype: tensor.dtype(), shape: *tensor.shape(), value: Some(tensor) }
+    }
+
+    /// The numbers, or [`ErrorKind::NeedsValue`] naming `what`.
+    pub fn known(&self, what: &str) -> Result<&'a Tensor> {
+        self.value.ok_or_else(|| {
+            Error::new(ErrorKind::NeedsValue, format!("the result's shape depends on the value of {what}"))
+        })
+    }
+}
+
+/// What a shape rule says of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutFact {
+    /// Element type.
+    pub dtype: DType,
+    /// Concrete shape.
+    pub shape: Shape,
+}
+
+/// The input at `i`, or an error saying that it is missing.
+pub fn required<T: Copy>(inputs: &[Option<T>], i: usize, what: &str) -> Result<T> {
+    inputs
+        .get(i)
+        .copied()
+        .flatten()
+        .ok_or_else(|| Error::new(ErrorKind::Malformed, format!("input {i} ({what}) is missing")))
+}
+
+/// What every op provides.
+pub trait Operator: Clone + fmt::Debug + PartialEq + Send + Sync + Sized {
+    /// Reads the attributes of a node whose op type the table maps here. Errors on values this version does not know.
+    fn parse(node: &NodeInfo) -> Result<Self>;
+
+    /// The name shown in reports (the ONNX op type where there is one).
+    fn name(&self) -> &str;
+
+    /// Output dtypes and shapes. Errors if the inputs do not fit, or with [`ErrorKind::NeedsValue`] if an input's value
+    /// decides the shape and is unknown.
+    fn infer(&self, inputs: &[Option<Fact<'_>>]) -> Result<Vec<OutFact>>;
+
+    /// The reference kernel. Inputs and outputs have the dtypes and shapes of `infer`, any strides. An output that nobody
+    /// asked for is absent at the end of the list. Errors only on values it cannot work with.
+    fn run(&self, inputs: &[Option<View<'_>>], outputs: &mut [ViewMut<'_>]) -> Result<()>;
+
+    /// The test cases every backend must pass.
+    fn cases() -> Vec<Case>;
+}
+
+/// How close an output must come to a case's expectation.
+#[derive(Clone, Copy, Debug)]
+pub enum Tolerance {
+    /// Equal (NaN equals NaN).
+    Exact,
+    /// |got - want| <= absolute + relative * |want|.
+    Close {
+        /// Absolute part.
+        absolute: f64,
+        /// Relative part.
+        relative: f64,
+    },
+}
+
+/// A tried-out application of an op: what goes in and what must come out.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Says what the case is about; unique within an op.
+    pub name: String,
+    /// The op.
+    pub op: Op,
+    /// Inputs in the op's order.
+    pub inputs: Vec<Option<Tensor>>,
+    /// Expected outputs: from the ONNX text, a peer, or arithmetic done by hand, never from the reference kernel.
+    pub expected: Vec<Tensor>,
+    /// How close the outputs must be.
+    pub tolerance: Tolerance,
+}
+
+/// Unwraps a list of cases: building one fails only if its literals contradict each other, which is a bug to show.
+#[allow(clippy::panic)]
+pub(crate) fn built(
+    build: impl FnOnce() -> std::result::Result<Vec<Case>, saltica_tensor::Error>,
+) -> Vec<Case> {
+    build().unwrap_or_else(|e| panic!("a case's literals contradict each other: {e}"))
+}
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $variant:ident($type:path): $($onnx:literal),*;)*) => {
+        /// An op with its attributes.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Op {
+            $($(#[$doc])* $variant($type),)*
+        }
+
+        impl Op {
+            /// Reads a node. Errors with [`ErrorKind::Unsupported`] on an op type that is not in the table.
+            pub fn parse(node: &NodeInfo) -> Result<Op> {
+                let op = match node.op_type.as_str() {
+                    $($($onnx)|* => Op::$variant(<$type as Operator>::parse(node)?),)*
+                    other => return Err(Error::unsupported(format!("op {other} of opset {} is not supported", node.opset))),
+                };
+                node.finish()?;
+                Ok(op)
+            }
+
+            /// Whether [`Op::parse`] knows this ONNX op type.
+            pub fn knows(op_type: &str) -> bool {
+                matches!(op_type, $($($onnx)|*)|*)
+            }
+
+            /// The name shown in reports.
+            pub fn name(&self) -> &str {
+                match self { $(Op::$variant(op) => op.name(),)* }
+            }
+
+            /// Output dtypes and shapes; see [`Operator::infer`].
+            pub fn infer(&self, inputs: &[Option<Fact<'_>>]) -> Result<Vec<OutFact>> {
+                match self { $(Op::$variant(op) => op.infer(inputs),)* }
+            }
+
+            /// The reference kernel; see [`Operator::run`].
+            pub fn run(&self, inputs: &[Option<View<'_>>], outputs: &mut [ViewMut<'_>]) -> Result<()> {
+                match self { $(Op::$variant(op) => op.run(inputs, outputs),)* }
+            }
+
+            /// All cases of all ops.
+            pub fn cases() -> Vec<Case> {
+                let mut all = Vec::new();
+                $(all.extend(<$type as Operator>::cases());)*
+                all
+            }
+        }
+    };
+}
+
+ops! {
+    /// 2-D convolution with an optional fused residual and activation.
+    Conv(Conv): "Conv";
+}
+
+impl Op {
+    /// Computes all outputs from known inputs: constant folding, and the interpreter for what has no fixed shape.
+    pub fn evaluate(&self, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>> {
+        let facts: Vec<_> = inputs.iter().map(|t| t.map(Fact::of)).collect();
+        let mut tensors = self
+            .infer(&facts)?
+            .into_iter()
+            .map(|o| Tensor::zeros(o.dtype, o.shape))
+            .collect::<std::result::Result<Vec<_>, _>>()?;
+        let views: Vec<_> = inputs.iter().map(|t| t.map(Tensor::view)).collect();
+        let mut outputs =
+            tensors.iter_mut().map(Tensor::view_mut).collect::<std::result::Result<Vec<_>, _>>()?;
+        self.run(&views, &mut outputs)?;
+        drop(outputs);
+        Ok(tensors)
+    }
+}
+
+/// Compares an output with an expectation; the message names the first element that differs.
+pub fn compare(got: &View<'_>, want: &Tensor, tolerance: Tolerance) -> std::result::Result<(), String> {
+    if got.dtype() != want.dtype() || got.shape() != want.shape() {
+        return Err(format!(
+            "{} {} found, {} {} expected",
+            got.dtype(),
+            got.shape(),
+            want.dtype(),
+            want.shape()
+        ));
+    }
+    for i in 0..want.shape().elements() {
+        let (g, w) = (got.at_f64(i), want.view().at_f64(i));
+        let same = g == w || (g.is_nan() && w.is_nan());
+        let ok = match tolerance {
+            Tolerance::Exact => same,
+            Tolerance::Close { absolute, relative } => same || (g - w).abs() <= absolute + relative * w.abs(),
+        };
+        if !ok {
+            return Err(format!("element {i}: {g} found, {w} expected ({tolerance:?})"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_kernels_pass_every_case() {
+        let mut failures = Vec::new();
+        for case in Op::cases() {
+            let inputs: Vec<_> = case.inputs.iter().map(Option::as_ref).collect();
+            let outcome = match case.op.evaluate(&inputs) {
+                Err(e) => Err(e.to_string()),
+                Ok(got) if got.len() < case.expected.len() => Err(format!("{} outputs", got.len())),
+                Ok(got) => got
+                    .iter()
+                    .zip(&case.expected)
+                    .try_for_each(|(g, w)| compare(&g.view(), w, case.tolerance)),
+            };
+            if let Err(e) = outcome {
+                failures.push(format!("{} / {}: {e}", case.op.name(), case.name));
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+}
