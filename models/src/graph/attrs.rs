@@ -24,6 +24,21 @@ pub enum Attr {
     Strings(Vec<String>),
 }
 
+impl Attr {
+    /// The kind and, where it is one number or a short text, the value: what a message can show of it.
+    fn describe(&self) -> String {
+        match self {
+            Attr::Int(v) => format!("Int {v}"),
+            Attr::Float(v) => format!("Float {v}"),
+            Attr::String(v) => format!("String '{}'", v.chars().take(80).collect::<String>()),
+            Attr::Tensor(v) => format!("Tensor {} {}", v.dtype(), v.shape()),
+            Attr::Ints(v) => format!("Ints of length {}", v.len()),
+            Attr::Floats(v) => format!("Floats of length {}", v.len()),
+            Attr::Strings(v) => format!("Strings of length {}", v.len()),
+        }
+    }
+}
+
 /// What an op's parser sees of a node in the file.
 ///
 /// Reading an attribute marks it as known; [`NodeInfo::finish`] refuses attributes that nobody read, so that one with a
@@ -51,7 +66,7 @@ macro_rules! getter {
                 None => Ok(None),
                 Some(Attr::$variant(v)) => Ok(Some(v.clone())),
                 Some(other) => Err(Error::unsupported(format!(
-                    "attribute {name} is {other:?}, {} expected", stringify!($variant)
+                    "attribute {name} is {}, {} expected", other.describe(), stringify!($variant)
                 ))),
             }
         }

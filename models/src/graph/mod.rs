@@ -140,20 +140,20 @@ impl Graph {
     /// twice, and on a value that nobody makes; each names the value.
     pub fn sort(&mut self) -> Result<()> {
         let malformed = |what: String| Error::new(ErrorKind::Malformed, what);
+        let mut given: Vec<bool> = self.values.iter().map(|v| v.constant.is_some()).collect();
+        for id in &self.inputs {
+            given[id.index()] = true;
+        }
         let mut made_by: Vec<Option<usize>> = vec![None; self.values.len()];
         for (i, node) in self.nodes.iter().enumerate() {
             for id in node.outputs.iter().flatten() {
-                let taken = made_by[id.index()].replace(i).is_some()
-                    || self.value(*id).constant.is_some()
-                    || self.inputs.contains(id);
-                if taken {
+                if made_by[id.index()].replace(i).is_some() || given[id.index()] {
                     return Err(malformed(format!("value '{}' is made twice", self.value(*id).name)));
                 }
             }
         }
-        let known = |id: ValueId| self.value(id).constant.is_some() || self.inputs.contains(&id);
         let orphan = self.nodes.iter().flat_map(|n| n.inputs.iter().flatten()).chain(&self.outputs);
-        if let Some(id) = orphan.into_iter().find(|id| made_by[id.index()].is_none() && !known(**id)) {
+        if let Some(id) = orphan.into_iter().find(|id| made_by[id.index()].is_none() && !given[id.index()]) {
             return Err(malformed(format!("value '{}' is read but nothing makes it", self.value(*id).name)));
         }
         // Kahn's algorithm with a heap of node numbers, so that an already sorted list stays as it is.

@@ -9,6 +9,39 @@ pub mod window;
 
 pub use conv::{Conv, Residual};
 
+// Numbers
+mod batch_norm;
+mod binary;
+mod clip;
+mod conv_transpose;
+mod elementwise;
+mod gemm;
+mod global_pool;
+mod group_norm;
+mod layer_norm;
+mod literal;
+mod matmul;
+mod pool;
+mod reduce;
+mod softmax;
+mod unary;
+mod variadic;
+
+pub use batch_norm::BatchNorm;
+pub use binary::{Binary, BinaryKind};
+pub use clip::Clip;
+pub use conv_transpose::ConvTranspose;
+pub use gemm::Gemm;
+pub use global_pool::GlobalPool;
+pub use group_norm::GroupNorm;
+pub use layer_norm::LayerNorm;
+pub use matmul::MatMul;
+pub use pool::{Pool, PoolKind};
+pub use reduce::{Reduce, ReduceKind};
+pub use softmax::Softmax;
+pub use unary::Unary;
+pub use variadic::{Variadic, VariadicKind};
+
 use super::attrs::NodeInfo;
 use crate::{Error, ErrorKind, Result};
 use saltica_tensor::{DType, Shape, Tensor, View, ViewMut};
@@ -115,7 +148,7 @@ pub(crate) fn built(
 }
 
 macro_rules! ops {
-    ($($(#[$doc:meta])* $variant:ident($type:path): $($onnx:literal),*;)*) => {
+    ($($(#[$doc:meta])* $variant:ident($type:path) $(: $($onnx:literal),+)?;)*) => {
         /// An op with its attributes.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Op {
@@ -126,7 +159,7 @@ macro_rules! ops {
             /// Reads a node. Errors with [`ErrorKind::Unsupported`] on an op type that is not in the table.
             pub fn parse(node: &NodeInfo) -> Result<Op> {
                 let op = match node.op_type.as_str() {
-                    $($($onnx)|* => Op::$variant(<$type as Operator>::parse(node)?),)*
+                    $($($($onnx => Op::$variant(<$type as Operator>::parse(node)?),)+)?)*
                     other => return Err(Error::unsupported(format!("op {other} of opset {} is not supported", node.opset))),
                 };
                 node.finish()?;
@@ -135,7 +168,7 @@ macro_rules! ops {
 
             /// Whether [`Op::parse`] knows this ONNX op type.
             pub fn knows(op_type: &str) -> bool {
-                matches!(op_type, $($($onnx)|*)|*)
+                [$($($($onnx,)+)?)*].contains(&op_type)
             }
 
             /// The name shown in reports.
@@ -166,6 +199,40 @@ macro_rules! ops {
 ops! {
     /// 2-D convolution with an optional fused residual and activation.
     Conv(Conv): "Conv";
+
+    // Numbers
+    /// A function of one number, element by element.
+    Unary(Unary): "Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Erf", "Floor", "Ceil", "Round", "Cos", "Sin", "Neg",
+        "Abs", "Not", "Reciprocal", "Sign", "Softplus", "LeakyRelu", "HardSigmoid", "HardSwish", "Elu", "Mish", "Gelu",
+        "IsNaN", "IsInf";
+    /// A function of two numbers, element by element, with broadcasting.
+    Binary(Binary): "Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual",
+        "Greater", "GreaterOrEqual", "PRelu";
+    /// A function of any count of tensors, element by element, with broadcasting.
+    Variadic(Variadic): "Min", "Max", "Sum", "Mean";
+    /// Limits to a range.
+    Clip(Clip): "Clip";
+    /// 2-D pooling.
+    Pool(Pool): "MaxPool", "AveragePool";
+    /// Pooling over all pixels.
+    GlobalPool(GlobalPool): "GlobalAveragePool", "GlobalMaxPool";
+    /// Softmax along an axis, or its logarithm.
+    Softmax(Softmax): "Softmax", "LogSoftmax";
+    /// Matrix product.
+    MatMul(MatMul): "MatMul";
+    /// Matrix product with transpositions, factors and a bias.
+    Gemm(Gemm): "Gemm";
+    /// Reduction over axes.
+    Reduce(Reduce): "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+        "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp";
+    /// Normalisation of channels by known statistics.
+    BatchNorm(BatchNorm): "BatchNormalization";
+    /// Normalisation over the last dims.
+    LayerNorm(LayerNorm): "LayerNormalization";
+    /// Normalisation over groups of channels and all pixels.
+    GroupNorm(GroupNorm): "GroupNormalization", "InstanceNormalization";
+    /// 2-D transposed convolution.
+    ConvTranspose(ConvTranspose): "ConvTranspose";
 }
 
 impl Op {
