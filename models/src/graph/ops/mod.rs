@@ -4,10 +4,83 @@
 //! Reference kernels are plain and readable, work on any strides, allocate nothing, and are what fast kernels are compared
 //! with; they also fold constants.
 
+mod arg_max;
+mod cast;
+mod concat;
+mod constant_of_shape;
 mod conv;
+mod cum_sum;
+mod depth_to_space;
+mod dropout;
+mod expand;
+mod eye_like;
+mod flatten;
+mod from_node;
+mod gather;
+mod gather_elements;
+mod gather_nd;
+mod grid_sample;
+mod grid_sample_cases;
+mod identity;
+mod indexing;
+mod non_max_suppression;
+mod non_zero;
+mod number;
+mod one_hot;
+mod pad;
+mod range;
+mod reshape;
+mod resize;
+mod resize_cases;
+mod scatter_elements;
+mod scatter_nd;
+mod shape;
+mod slice;
+mod split;
+mod squeeze;
+mod tile;
+mod top_k;
+mod transpose;
+mod trilu;
+mod unsqueeze;
+mod where_op;
 pub mod window;
 
+pub use arg_max::ArgExtreme;
+pub use cast::{Cast, CastLike};
+pub use concat::Concat;
+pub use constant_of_shape::ConstantOfShape;
 pub use conv::{Conv, Residual};
+pub use cum_sum::CumSum;
+pub use depth_to_space::{DepthToSpace, SpaceToDepth};
+pub use dropout::Dropout;
+pub use expand::Expand;
+pub use eye_like::EyeLike;
+pub use flatten::Flatten;
+pub use gather::Gather;
+pub use gather_elements::GatherElements;
+pub use gather_nd::GatherNd;
+pub use grid_sample::{GridSample, Outside, Sampling};
+pub use identity::Identity;
+pub use non_max_suppression::NonMaxSuppression;
+pub use non_zero::NonZero;
+pub use one_hot::OneHot;
+pub use pad::{Pad, PadMode};
+pub use range::Range;
+pub use reshape::Reshape;
+pub use resize::{Aspect, AxisResize, Coordinates, Interpolation, Resize, Rounding};
+pub use scatter_elements::ScatterElements;
+pub use scatter_nd::{Reduction, ScatterNd};
+pub use shape::{ShapeOf, Size};
+pub use slice::{AxisRange, Slice, SliceRanges};
+pub use split::Split;
+pub use squeeze::Squeeze;
+pub use tile::Tile;
+pub use top_k::TopK;
+pub use transpose::Transpose;
+pub use trilu::Trilu;
+pub use unsqueeze::Unsqueeze;
+pub use where_op::Where;
 
 // Numbers
 mod batch_norm;
@@ -199,6 +272,82 @@ macro_rules! ops {
 ops! {
     /// 2-D convolution with an optional fused residual and activation.
     Conv(Conv): "Conv";
+
+    // Movement and indexing
+    /// Position of the largest or smallest.
+    ArgExtreme(ArgExtreme): "ArgMax", "ArgMin";
+    /// Another dtype.
+    Cast(Cast): "Cast";
+    /// The dtype of another tensor.
+    CastLike(CastLike): "CastLike";
+    /// Inputs laid end to end.
+    Concat(Concat): "Concat";
+    /// One value everywhere.
+    ConstantOfShape(ConstantOfShape): "ConstantOfShape";
+    /// Running sums.
+    CumSum(CumSum): "CumSum";
+    /// Channels turned into pixels.
+    DepthToSpace(DepthToSpace): "DepthToSpace";
+    /// Nothing, at inference.
+    Dropout(Dropout): "Dropout";
+    /// Repetition to a broadcast shape.
+    Expand(Expand): "Expand";
+    /// Ones on a diagonal.
+    EyeLike(EyeLike): "EyeLike";
+    /// Two dims.
+    Flatten(Flatten): "Flatten";
+    /// Slices picked by index.
+    Gather(Gather): "Gather";
+    /// Elements picked by index.
+    GatherElements(GatherElements): "GatherElements";
+    /// Slices picked by index tuples.
+    GatherNd(GatherNd): "GatherND";
+    /// Pixels at given places.
+    GridSample(GridSample): "GridSample";
+    /// The input as it is.
+    Identity(Identity): "Identity";
+    /// Boxes that no better box overlaps.
+    NonMaxSuppression(NonMaxSuppression): "NonMaxSuppression";
+    /// Where the elements are that are not zero.
+    NonZero(NonZero): "NonZero";
+    /// Rows with one place set.
+    OneHot(OneHot): "OneHot";
+    /// A border.
+    Pad(Pad): "Pad";
+    /// Numbers in steps.
+    Range(Range): "Range";
+    /// Another shape for the same elements.
+    Reshape(Reshape): "Reshape";
+    /// Another size by interpolation.
+    Resize(Resize): "Resize", "Upsample";
+    /// Elements written by index.
+    ScatterElements(ScatterElements): "ScatterElements", "Scatter";
+    /// Slices written by index tuples.
+    ScatterNd(ScatterNd): "ScatterND";
+    /// The dims as numbers.
+    Shape(ShapeOf): "Shape";
+    /// How many elements there are.
+    Size(Size): "Size";
+    /// Ranges along axes.
+    Slice(Slice): "Slice";
+    /// Pixels turned into channels.
+    SpaceToDepth(SpaceToDepth): "SpaceToDepth";
+    /// The input cut along an axis.
+    Split(Split): "Split";
+    /// Dims of size 1 removed.
+    Squeeze(Squeeze): "Squeeze";
+    /// The input side by side with itself.
+    Tile(Tile): "Tile";
+    /// The k best.
+    TopK(TopK): "TopK";
+    /// Dims reordered.
+    Transpose(Transpose): "Transpose";
+    /// A triangle of a matrix.
+    Trilu(Trilu): "Trilu";
+    /// Dims of size 1 put in.
+    Unsqueeze(Unsqueeze): "Unsqueeze";
+    /// A choice between two tensors.
+    Where(Where): "Where";
 
     // Numbers
     /// A function of one number, element by element.
