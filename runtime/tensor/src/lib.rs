@@ -25,6 +25,8 @@ pub use dtype::{Bool, DType, Element};
 pub use error::{Error, ErrorKind};
 pub use half::f16;
 pub use geometry::{Geometry, ResizeMode};
+pub use geometry::{Geometry, ResizeMode};
+pub use half::f16;
 pub use layout::Layout;
 pub use pixel::{PixelFormat, Pixels};
 pub use shape::{Indices, MAX_RANK, Shape};
