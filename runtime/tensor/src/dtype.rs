@@ -119,3 +119,45 @@ element! {
     i64 => I64, |v| v as f64, |v| v as i64;
     Bool => Bool, |v| v.get() as u8 as f64, |v| Bool::from(v != 0.0);
 }
+
+/// Evaluates an expression with a type name bound to the Rust type of a [`DType`]:
+/// `by_dtype!(view.dtype(), T => view.get::<T>(&index).to_f64())`.
+#[macro_export]
+macro_rules! by_dtype {
+    ($dtype:expr, $t:ident => $e:expr) => {
+        match $dtype {
+            $crate::DType::F32 => {
+                type $t = f32;
+                $e
+            }
+            $crate::DType::F16 => {
+                type $t = $crate::f16;
+                $e
+            }
+            $crate::DType::F64 => {
+                type $t = f64;
+                $e
+            }
+            $crate::DType::I8 => {
+                type $t = i8;
+                $e
+            }
+            $crate::DType::U8 => {
+                type $t = u8;
+                $e
+            }
+            $crate::DType::I32 => {
+                type $t = i32;
+                $e
+            }
+            $crate::DType::I64 => {
+                type $t = i64;
+                $e
+            }
+            $crate::DType::Bool => {
+                type $t = $crate::Bool;
+                $e
+            }
+        }
+    };
+}

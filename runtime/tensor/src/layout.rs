@@ -155,7 +155,10 @@ impl Layout {
         dims[axis] = len;
         let mut strides = self.strides;
         let offset = if len == 0 { 0 } else { start * strides[axis] };
-        strides[axis] *= step;
+        // With at most one element the stride has no say, and the step may be any number.
+        if len > 1 {
+            strides[axis] *= step;
+        }
         Ok((Layout { shape: Shape::new(&dims[..self.shape.rank()])?, strides }, offset))
     }
 
@@ -169,8 +172,13 @@ impl Layout {
         }
         // Walk both shapes from the left, matching groups of dims with equal products; inside a group the old dims must
         // be mergeable (outer stride = inner stride * inner size).
-        let old: Vec<(usize, usize)> =
-            self.shape.iter().copied().zip(self.strides.iter().copied()).filter(|&(d, _)| d != 1).collect();
+        let mut kept = [(1, 0); MAX_RANK];
+        let mut rank = 0;
+        for (&d, &s) in self.shape.iter().zip(&self.strides).filter(|&(&d, _)| d != 1) {
+            kept[rank] = (d, s);
+            rank += 1;
+        }
+        let old = &kept[..rank];
         let mut strides = [0; MAX_RANK];
         let (mut i, mut j) = (0, 0);
         while i < old.len() {

@@ -24,6 +24,7 @@ pub use arena::{Arena, Slot, Source, StepIo, StepViews, Workspace};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, ErrorKind};
 pub use geometry::{Geometry, ResizeMode};
+pub use half::f16;
 pub use layout::Layout;
 pub use pixel::{PixelFormat, Pixels};
 pub use shape::{Indices, MAX_RANK, Shape};

@@ -155,6 +155,7 @@ impl fmt::Display for Shape {
 }
 
 /// Iterator of [`Shape::indices`]: arrays of which the first `rank` entries count.
+#[derive(Clone, Debug)]
 pub struct Indices {
     shape: Shape,
     next: [usize; MAX_RANK],

@@ -7,8 +7,7 @@
 //!   through raw pointers, and hand out slices only where the slice is exactly the view's elements.
 //! * All bit patterns are valid for every [`Element`].
 
-use crate::{Bool, DType, Element, Layout, Shape, Tensor};
-use half::f16;
+use crate::{DType, Element, Layout, MAX_RANK, Shape, Tensor, by_dtype};
 use std::marker::PhantomData;
 
 /// A read-only strided window. All indices are checked against the shape.
@@ -37,45 +36,6 @@ unsafe impl Sync for View<'_> {}
 unsafe impl Send for ViewMut<'_> {}
 // SAFETY: through `&ViewMut` elements are only read.
 unsafe impl Sync for ViewMut<'_> {}
-
-macro_rules! by_dtype {
-    ($dtype:expr, $t:ident => $e:expr) => {
-        match $dtype {
-            DType::F32 => {
-                type $t = f32;
-                $e
-            }
-            DType::F16 => {
-                type $t = f16;
-                $e
-            }
-            DType::F64 => {
-                type $t = f64;
-                $e
-            }
-            DType::I8 => {
-                type $t = i8;
-                $e
-            }
-            DType::U8 => {
-                type $t = u8;
-                $e
-            }
-            DType::I32 => {
-                type $t = i32;
-                $e
-            }
-            DType::I64 => {
-                type $t = i64;
-                $e
-            }
-            DType::Bool => {
-                type $t = Bool;
-                $e
-            }
-        }
-    };
-}
 
 macro_rules! shared_reads {
     () => {
@@ -202,7 +162,7 @@ impl<'a> View<'a> {
         if rank == 0 || T::DTYPE != self.dtype || self.layout.strides()[rank - 1] != 1 {
             return None;
         }
-        let mut at = [0; crate::MAX_RANK];
+        let mut at = [0; MAX_RANK];
         at[..rank - 1].copy_from_slice(&index[..rank - 1]);
         if self.shape().elements() == 0 {
             return Some(&[]);
@@ -228,6 +188,27 @@ impl<'a> View<'a> {
             layout,
             ..*self
         })
+    }
+
+    /// The same elements with dims reordered (dim `i` of the result is dim `perm[i]` of this).
+    pub fn permuted(&self, perm: &[usize]) -> crate::Result<View<'a>> {
+        Ok(View { layout: self.layout.permuted(perm)?, ..*self })
+    }
+
+    /// Every `step`-th element of `start..start + len * step` along `axis`. Errors if that leaves the dimension.
+    pub fn sliced(&self, axis: usize, start: usize, len: usize, step: usize) -> crate::Result<View<'a>> {
+        let (layout, offset) = self.layout.sliced(axis, start, len, step)?;
+        Ok(View { ptr: self.ptr.wrapping_add(offset * self.dtype.size()), layout, ..*self })
+    }
+
+    /// The same elements seen with a larger, broadcast shape (numpy rules).
+    pub fn broadcast_to(&self, shape: &Shape) -> crate::Result<View<'a>> {
+        Ok(View { layout: self.layout.broadcast_to(shape)?, ..*self })
+    }
+
+    /// The same elements in the same row-major order under another shape, if strides can say it.
+    pub fn reshaped(&self, shape: Shape) -> Option<View<'a>> {
+        Some(View { layout: self.layout.reshaped(shape)?, ..*self })
     }
 
     /// A contiguous copy.
@@ -283,7 +264,7 @@ impl<'a> ViewMut<'a> {
         if rank == 0 || T::DTYPE != self.dtype || self.layout.strides()[rank - 1] != 1 {
             return None;
         }
-        let mut at = [0; crate::MAX_RANK];
+        let mut at = [0; MAX_RANK];
         at[..rank - 1].copy_from_slice(&index[..rank - 1]);
         if self.shape().elements() == 0 {
             return Some(&mut []);
@@ -343,6 +324,24 @@ impl<'a> ViewMut<'a> {
         Ok(ViewMut { ptr: self.ptr, dtype: self.dtype, layout, life: PhantomData })
     }
 
+    /// Every `step`-th element of `start..start + len * step` along `axis`, writable (take it from a [`Self::reborrow`] to
+    /// keep this view). Errors if that leaves the dimension.
+    pub fn sliced(self, axis: usize, start: usize, len: usize, step: usize) -> crate::Result<ViewMut<'a>> {
+        let (layout, offset) = self.layout.sliced(axis, start, len, step)?;
+        Ok(ViewMut { ptr: self.ptr.wrapping_add(offset * self.dtype.size()), layout, ..self })
+    }
+
+    /// The same elements in the same row-major order under another shape, writable, if strides can say it.
+    pub fn reshaped(self, shape: Shape) -> Option<ViewMut<'a>> {
+        Some(ViewMut { layout: self.layout.reshaped(shape)?, ..self })
+    }
+
+    /// Copies one element of any dtype, bit for bit. Panics outside the shapes and on another dtype (a kernel's bug).
+    #[inline]
+    pub fn copy_element(&mut self, to: &[usize], from: &View<'_>, at: &[usize]) {
+        by_dtype!(self.dtype, T => self.set::<T>(to, from.get::<T>(at)))
+    }
+
     /// Copies every element of `from`, which must have the same dtype and shape (panics otherwise: a kernel's bug).
     pub fn copy_from(&mut self, from: &View<'_>) {
         assert_eq!(self.dtype, from.dtype);
@@ -350,17 +349,191 @@ impl<'a> ViewMut<'a> {
         by_dtype!(self.dtype, T => self.copy_typed::<T>(from))
     }
 
+    /// Copies every element of `from` in row-major order of both shapes, which must hold equally many elements of the
+    /// same dtype (panics otherwise: a kernel's bug).
+    pub fn copy_flat(&mut self, from: &View<'_>) {
+        assert_eq!(self.dtype, from.dtype);
+        assert_eq!(self.shape().elements(), from.shape().elements());
+        if let Some(from) = from.reshaped(*self.shape()) {
+            self.copy_from(&from);
+        } else if let Some(mut to) = self.reborrow().reshaped(*from.shape()) {
+            to.copy_from(from);
+        } else {
+            let (to, at) = (self.shape().indices(), from.shape().indices());
+            to.zip(at).for_each(|(to, at)| self.copy_element(&to, from, &at));
+        }
+    }
+
     fn copy_typed<T: Element>(&mut self, from: &View<'_>) {
         if let (Some(src), Some(dst)) = (from.as_slice::<T>(), self.as_mut_slice::<T>()) {
             dst.copy_from_slice(src);
             return;
         }
-        for index in self.shape().indices() {
-            // SAFETY: `indices` stays inside the shape, which both views share.
-            unsafe {
-                *(self.ptr as *mut T).add(self.layout.offset(&index)) =
-                    *(from.ptr as *const T).add(from.layout.offset(&index));
+        let loops = CopyLoops::new(&from.layout, &self.layout);
+        let (src, dst) = (from.ptr as *const T, self.ptr as *mut T);
+        // SAFETY: the loops visit only offsets of indices inside the shape that both views share.
+        loops.run(
+            |s, d| unsafe { *dst.add(d) = *src.add(s) },
+            |s, d, n| {
+                // SAFETY: as above for each of the run's elements; the two runs share none (module invariant).
+                unsafe { std::ptr::copy_nonoverlapping(src.add(s), dst.add(d), n) }
+            },
+        );
+    }
+}
+
+/// Side of the square blocks in which a transposing copy walks its two innermost dims, so that both sides stay in cache.
+const BLOCK: usize = 32;
+
+/// The loops of a strided copy: dims as (length, source stride, destination stride), outermost first, without dims of
+/// size 1, neighbours merged where strides allow.
+struct CopyLoops {
+    dims: [(usize, usize, usize); MAX_RANK],
+    rank: usize,
+    empty: bool,
+}
+
+impl CopyLoops {
+    /// For two layouts of one shape.
+    fn new(from: &Layout, to: &Layout) -> Self {
+        let shape = to.shape();
+        let mut all = [(1, 0, 0); MAX_RANK];
+        let mut rank = 0;
+        for d in (0..shape.rank()).filter(|&d| shape[d] != 1) {
+            all[rank] = (shape[d], from.strides()[d], to.strides()[d]);
+            rank += 1;
+        }
+        // Any order is right; writing in address order is fast.
+        all[..rank].sort_unstable_by_key(|&(_, _, to)| std::cmp::Reverse(to));
+        let mut dims = [(1, 0, 0); MAX_RANK];
+        let mut kept = 0usize;
+        for &(n, s, d) in &all[..rank] {
+            match kept.checked_sub(1).map(|i| &mut dims[i]) {
+                Some(outer) if outer.1 == s * n && outer.2 == d * n => *outer = (outer.0 * n, s, d),
+                _ => {
+                    dims[kept] = (n, s, d);
+                    kept += 1;
+                }
             }
         }
+        // A transposing copy: bring the dim that is innermost in the source next to the one innermost in the destination.
+        if kept > 1
+            && dims[kept - 1].1 != 1
+            && let Some(i) = dims[..kept - 1].iter().position(|&(_, s, _)| s == 1)
+        {
+            dims[i..kept - 1].rotate_left(1);
+        }
+        CopyLoops { dims, rank: kept, empty: shape.elements() == 0 }
+    }
+
+    /// Calls `one` for each pair of offsets, or `run` for runs that are contiguous on both sides.
+    fn run(&self, mut one: impl FnMut(usize, usize), mut run: impl FnMut(usize, usize, usize)) {
+        if self.empty {
+            return;
+        }
+        let inner = self.rank.saturating_sub(2);
+        let (a, b) = match self.dims[inner..self.rank] {
+            [a, b] => (a, b),
+            [b] => ((1, 0, 0), b),
+            _ => ((1, 0, 0), (1, 0, 0)),
+        };
+        let mut at = [0; MAX_RANK];
+        let (mut s, mut d) = (0, 0);
+        loop {
+            if b.1 == 1 && b.2 == 1 {
+                for i in 0..a.0 {
+                    run(s + i * a.1, d + i * a.2, b.0);
+                }
+            } else {
+                for i0 in (0..a.0).step_by(BLOCK) {
+                    for j0 in (0..b.0).step_by(BLOCK) {
+                        for i in i0..a.0.min(i0 + BLOCK) {
+                            for j in j0..b.0.min(j0 + BLOCK) {
+                                one(s + i * a.1 + j * b.1, d + i * a.2 + j * b.2);
+                            }
+                        }
+                    }
+                }
+            }
+            // The next index of the outer dims, kept as a pair of offsets.
+            let mut k = inner;
+            loop {
+                if k == 0 {
+                    return;
+                }
+                k -= 1;
+                let (n, src, dst) = self.dims[k];
+                at[k] += 1;
+                if at[k] < n {
+                    (s, d) = (s + src, d + dst);
+                    break;
+                }
+                at[k] = 0;
+                (s, d) = (s - (n - 1) * src, d - (n - 1) * dst);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(d: &[usize]) -> Shape {
+        Shape::new(d).unwrap()
+    }
+
+    /// The plain definition that the copy loops must equal.
+    fn by_index(from: &View<'_>) -> Vec<i64> {
+        from.shape().indices().map(|i| from.get::<i64>(&i)).collect()
+    }
+
+    #[test]
+    fn strided_copies_equal_the_plain_definition() {
+        let data: Vec<i64> = (0..2 * 35 * 3 * 40).collect();
+        let all = View::of_slice(&data, Layout::contiguous(shape(&[2, 35, 3, 40]))).unwrap();
+        for perm in [[0, 1, 2, 3], [0, 2, 3, 1], [3, 2, 1, 0], [1, 0, 3, 2], [0, 3, 1, 2]] {
+            let view = all.permuted(&perm).unwrap().sliced(1, 0, 2, 1).unwrap().sliced(3, 0, 1, 1).unwrap();
+            assert_eq!(view.to_tensor().unwrap().to_i64_vec(), by_index(&view), "{perm:?} sliced");
+            let view = all.permuted(&perm).unwrap();
+            assert_eq!(view.to_tensor().unwrap().to_i64_vec(), by_index(&view), "{perm:?}");
+            let mut out = vec![-1i64; data.len()];
+            let mut to = ViewMut::of_slice(&mut out, Layout::contiguous(shape(&[2, 35, 3, 40]))).unwrap();
+            to.permuted(&perm).unwrap().copy_from(&view);
+            assert_eq!(out, data, "{perm:?} written back");
+        }
+        let row = View::of_slice(&data[..40], Layout::contiguous(shape(&[40, 1]))).unwrap();
+        let wide = row.broadcast_to(&shape(&[2, 40, 3])).unwrap();
+        assert_eq!(wide.to_tensor().unwrap().to_i64_vec(), by_index(&wide));
+    }
+
+    #[test]
+    fn flat_copies_keep_row_major_order_where_no_stride_can_say_it() {
+        let data: Vec<i64> = (0..24).collect();
+        let from = View::of_slice(&data, Layout::contiguous(shape(&[2, 3, 4]))).unwrap();
+        let from = from.permuted(&[2, 0, 1]).unwrap();
+        let mut out = vec![0i64; 24];
+        let mut to = ViewMut::of_slice(&mut out, Layout::contiguous(shape(&[8, 3]))).unwrap();
+        to.permuted(&[1, 0]).unwrap().copy_flat(&from);
+        let got: Vec<i64> = (0..3).flat_map(|i| (0..8).map(move |j| j * 3 + i)).map(|i| out[i]).collect();
+        assert_eq!(got, by_index(&from));
+    }
+
+    #[test]
+    fn sub_views_write_where_they_say() {
+        let mut out = vec![0u8; 12];
+        let mut to = ViewMut::of_slice(&mut out, Layout::contiguous(shape(&[3, 4]))).unwrap();
+        let one = [7u8];
+        let one = View::of_slice(&one, Layout::contiguous(Shape::scalar())).unwrap();
+        to.reborrow().sliced(1, 1, 2, 2).unwrap().copy_from(&one.broadcast_to(&shape(&[3, 2])).unwrap());
+        assert_eq!(out, [0, 7, 0, 7, 0, 7, 0, 7, 0, 7, 0, 7]);
+        let mut to = ViewMut::of_slice(&mut out, Layout::contiguous(shape(&[3, 4]))).unwrap();
+        assert!(to.reborrow().sliced(1, 2, 2, 2).is_err());
+        let (a, b) = ([1u8], [9u8; 2]);
+        let from = View::of_slice(&a, Layout::contiguous(shape(&[1]))).unwrap();
+        to.copy_element(&[2, 3], &from, &[0]);
+        assert_eq!(out[11], 1);
+        let empty = View::of_slice(&b, Layout::contiguous(shape(&[2, 0]))).unwrap();
+        assert_eq!(empty.permuted(&[1, 0]).unwrap().to_tensor().unwrap().shape().dims(), [0, 2]);
     }
 }

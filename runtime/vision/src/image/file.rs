@@ -180,6 +180,15 @@ fn jpeg_is_complete(bytes: &[u8]) -> bool {
     }
 }
 
+/// The module's channel rules, for a picture that was decoded elsewhere. It is taken as upright.
+impl TryFrom<DynamicImage> for Image {
+    type Error = Error;
+
+    fn try_from(picture: DynamicImage) -> Result<Image> {
+        to_rgb(picture)
+    }
+}
+
 fn to_rgb(picture: DynamicImage) -> Result<Image> {
     let (width, height) = (picture.width() as usize, picture.height() as usize);
     let data = match picture {
