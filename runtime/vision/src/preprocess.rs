@@ -295,23 +295,25 @@ impl Preprocessor {
                 }
             }
         } else {
-            let mut nhwc = out.permuted(&[0, 2, 3, 1])?;
+            // Pixels further apart than their three channels, or any other strides.
             for y in 0..th {
                 let inside = self.line(picture, y, window);
-                for x in 0..tw {
-                    let at = x.wrapping_sub(window.left);
-                    let value = |c: usize| {
-                        if inside && at < window.width {
-                            table[c][usize::from(self.line[c * window.width + at])]
-                        } else {
-                            pad[c]
-                        }
-                    };
-                    let values = [value(0), value(1), value(2)];
-                    match nhwc.row_mut::<T>(&[index, y, x, 0]) {
-                        Some(pixel) => pixel.copy_from_slice(&values),
-                        None => (0..3).for_each(|c| nhwc.set(&[index, y, x, c], values[c])),
+                for c in 0..3 {
+                    let mut run = |x: usize, len: usize| out.set_run(&[index, c, y, x], 3, len, |_| pad[c]);
+                    if !inside {
+                        run(0, tw);
+                        continue;
                     }
+                    let right = window.left + window.width;
+                    run(0, window.left);
+                    // An empty run may start at the end.
+                    if right < tw {
+                        run(right, tw - right);
+                    }
+                    let (bytes, values) = (&self.line[c * window.width..][..window.width], &table[c]);
+                    out.set_run(&[index, c, y, window.left], 3, window.width, |i| {
+                        values[usize::from(bytes[i])]
+                    });
                 }
             }
         }
