@@ -199,6 +199,20 @@ impl Resize {
         }
     }
 
+    /// For nearest: the element of the input that element `o` of the result is.
+    pub fn nearest_source(&self, axis: &AxisResize, o: usize) -> Option<usize> {
+        matches!(self.mode, Interpolation::Nearest(_)).then(|| self.taps(axis, o).at[0])
+    }
+
+    /// For linear: the two elements of the input that element `o` of the result lies between, and the weight of the second.
+    pub fn linear_source(&self, axis: &AxisResize, o: usize) -> Option<([usize; 2], f32)> {
+        let taps = matches!(self.mode, Interpolation::Linear).then(|| self.taps(axis, o))?;
+        Some(match taps.count {
+            1 => ([taps.at[0]; 2], 0.0),
+            _ => ([taps.at[0], taps.at[1]], taps.weight[1]),
+        })
+    }
+
     /// The elements of the input that element `o` of the result is made of.
     fn taps(&self, axis: &AxisResize, o: usize) -> Taps {
         let last = axis.input - 1;
