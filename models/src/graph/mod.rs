@@ -24,6 +24,13 @@ impl ValueId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// An id past all values of a graph with `len` values, for a buffer that is no value of the graph.
+    pub fn virtual_output(len: usize, k: usize) -> Result<ValueId> {
+        u32::try_from(len + k)
+            .map(ValueId)
+            .map_err(|_| Error::new(ErrorKind::Limit, "more than 2^32 values in a graph"))
+    }
 }
 
 /// One dimension of a graph input or output as the file declares it.
