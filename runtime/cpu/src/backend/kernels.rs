@@ -6,8 +6,8 @@ use crate::gemm::PackedMatrix;
 use crate::resize::Tap;
 use crate::{Isa, PackedConv, Pool, Result, copy as copying, elementwise, gemm as product, pooling};
 use saltica_core::{Error, ErrorKind, Kernel, StepDesc};
-use saltica_models::graph::{Activation, Op};
 use saltica_models::graph::ops as model;
+use saltica_models::graph::{Activation, Op};
 use saltica_tensor::{DType, Layout, Shape, StepViews, View, ViewMut};
 use std::sync::Arc;
 
@@ -59,10 +59,7 @@ where
 
 /// Input `i` of a step that has one (the planner and the shape rules have seen to it).
 fn at<'v, 'a>(inputs: &'v [Option<View<'a>>], i: usize) -> Result<&'v View<'a>> {
-    inputs
-        .get(i)
-        .and_then(Option::as_ref)
-        .ok_or_else(|| crate::Error::shape(format!("input {i} is missing")))
+    inputs.get(i).and_then(Option::as_ref).ok_or_else(|| crate::Error::shape(format!("input {i} is missing")))
 }
 
 fn dtype(step: &StepDesc<'_>, i: usize) -> Option<DType> {
@@ -170,7 +167,8 @@ pub(super) fn resize(cpu: &CpuBackend, op: &model::Resize, desc: &StepDesc<'_>) 
         return Ok(None);
     }
     let (isa, pool, name) = names(cpu);
-    let nearest = |d: usize| (0..axes[d].output).map(|o| op.nearest_source(&axes[d], o)).collect::<Option<Vec<_>>>();
+    let nearest =
+        |d: usize| (0..axes[d].output).map(|o| op.nearest_source(&axes[d], o)).collect::<Option<Vec<_>>>();
     if let (Some(rows), Some(columns)) = (nearest(2), nearest(3)) {
         return Ok(Some(Box::new(step(format!("resize nearest {name}"), move |inputs, outputs, _| {
             crate::resize::nearest(&pool, at(inputs, 0)?, &rows, &columns, &mut outputs[0])

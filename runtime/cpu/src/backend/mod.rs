@@ -73,8 +73,15 @@ impl Backend for CpuBackend {
                 LayoutChoice::ChannelsLast
             }
             // Element by element: as the operand that has the result's shape lies.
-            Op::Unary(_) | Op::Binary(_) | Op::Clip(_) | Op::Softmax(_) | Op::Identity(_) | Op::Lookup(_)
-            | Op::QuantizeLinear(_) | Op::DequantizeLinear(_) | Op::Cast(_) => {
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Clip(_)
+            | Op::Softmax(_)
+            | Op::Identity(_)
+            | Op::Lookup(_)
+            | Op::QuantizeLinear(_)
+            | Op::DequantizeLinear(_)
+            | Op::Cast(_) => {
                 let like = inputs.iter().position(|i| i.is_some_and(|i| i.shape == output.shape));
                 like.map_or(LayoutChoice::Contiguous, LayoutChoice::Like)
             }
@@ -90,10 +97,9 @@ impl Backend for CpuBackend {
         match choose(self, step) {
             Ok(Some(kernel)) => Ok(kernel),
             Ok(None) => Ok(Reference::kernel(step)),
-            Err(e) => Err(Error::new(
-                ErrorKind::Backend,
-                format!("{} node '{}': {e}", step.op.name(), step.name),
-            )),
+            Err(e) => {
+                Err(Error::new(ErrorKind::Backend, format!("{} node '{}': {e}", step.op.name(), step.name)))
+            }
         }
     }
 }
