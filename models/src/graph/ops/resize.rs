@@ -49,6 +49,8 @@ pub enum Coordinates {
     AlignCorners,
     /// First elements fall on each other.
     Asymmetric,
+    /// As half pixel, but counted from the edge of the first pixel (opset 11 and 12).
+    TfHalfPixelForNearest,
 }
 
 /// What given sizes mean.
@@ -187,6 +189,7 @@ impl Resize {
         match self.coordinates {
             Coordinates::Asymmetric => o / scale,
             Coordinates::HalfPixel => (o + 0.5) / scale - 0.5,
+            Coordinates::TfHalfPixelForNearest => (o + 0.5) / scale,
             Coordinates::PytorchHalfPixel if output > 1.0 => (o + 0.5) / scale - 0.5,
             Coordinates::PytorchHalfPixel => 0.0,
             Coordinates::AlignCorners if output > 1.0 => o * (input - 1.0) / (output - 1.0),
@@ -292,6 +295,7 @@ impl Operator for Resize {
                 "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
                 "align_corners" => Coordinates::AlignCorners,
                 "asymmetric" => Coordinates::Asymmetric,
+                "tf_half_pixel_for_nn" if node.opset < 13 => Coordinates::TfHalfPixelForNearest,
                 other => return unknown("coordinate_transformation_mode", other),
             }
         };
