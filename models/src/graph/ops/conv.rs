@@ -18,8 +18,8 @@ pub enum Residual {
 
 /// 2-D convolution, [ONNX Conv](https://onnx.ai/onnx/operators/onnx__Conv.html), with a fused epilogue.
 ///
-/// Inputs: x [N,C,H,W], weights [O,C/group,kh,kw], bias [O] (optional), residual [N,O,OH,OW] (only if `residual` is set;
-/// always input 3). All f32, or all f16 (computed in f32, rounded once).
+/// Inputs: x `[N,C,H,W]`, weights `[O,C/group,kh,kw]`, bias `[O]` (optional), residual `[N,O,OH,OW]` (only if `residual` is
+/// set; always input 3). All f32, or all f16 (computed in f32, rounded once).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conv {
     /// Kernel, stride, dilation, padding; the kernel is 0x0 if the file leaves it to the weights.

@@ -14,6 +14,12 @@ pub(super) fn tensor<T: Element>(dims: &[usize], data: &[T]) -> Option<Tensor> {
     )
 }
 
+/// What was built from literals.
+#[allow(clippy::panic)]
+pub(super) fn literal<T>(built: crate::Result<T>) -> T {
+    built.unwrap_or_else(|e| panic!("a case's literals contradict each other: {e}"))
+}
+
 /// f32 numbers.
 pub(super) fn f32s(dims: &[usize], data: &[f32]) -> Option<Tensor> {
     tensor(dims, data)

@@ -86,15 +86,25 @@ pub use where_op::Where;
 mod batch_norm;
 mod binary;
 mod clip;
+mod conv_integer;
 mod conv_transpose;
+mod dequantize;
+mod dynamic_quantize;
 mod elementwise;
 mod gemm;
 mod global_pool;
 mod group_norm;
+mod int_conv;
 mod layer_norm;
 mod literal;
+mod lookup;
 mod matmul;
+mod matmul_integer;
 mod pool;
+mod qconv;
+mod qlinear_conv;
+mod qlinear_matmul;
+mod quantize;
 mod reduce;
 mod softmax;
 mod unary;
@@ -103,13 +113,22 @@ mod variadic;
 pub use batch_norm::BatchNorm;
 pub use binary::{Binary, BinaryKind};
 pub use clip::Clip;
+pub use conv_integer::ConvInteger;
 pub use conv_transpose::ConvTranspose;
+pub use dequantize::DequantizeLinear;
+pub use dynamic_quantize::DynamicQuantizeLinear;
 pub use gemm::Gemm;
 pub use global_pool::GlobalPool;
 pub use group_norm::GroupNorm;
 pub use layer_norm::LayerNorm;
+pub use lookup::{ByteTable, Lookup, Table};
 pub use matmul::MatMul;
+pub use matmul_integer::MatMulInteger;
 pub use pool::{Pool, PoolKind};
+pub use qconv::{QuantConv, QuantOutput};
+pub use qlinear_conv::QLinearConv;
+pub use qlinear_matmul::QLinearMatMul;
+pub use quantize::{QuantizeLinear, quantize};
 pub use reduce::{Reduce, ReduceKind};
 pub use softmax::Softmax;
 pub use unary::Unary;
@@ -382,6 +401,24 @@ ops! {
     GroupNorm(GroupNorm): "GroupNormalization", "InstanceNormalization";
     /// 2-D transposed convolution.
     ConvTranspose(ConvTranspose): "ConvTranspose";
+    /// Floats to 8-bit numbers.
+    QuantizeLinear(QuantizeLinear): "QuantizeLinear";
+    /// Quantized numbers to floats.
+    DequantizeLinear(DequantizeLinear): "DequantizeLinear";
+    /// Floats to 8-bit numbers with a range found at run time.
+    DynamicQuantizeLinear(DynamicQuantizeLinear): "DynamicQuantizeLinear";
+    /// 2-D convolution of 8-bit numbers with a fused requantization; made by passes.
+    QuantConv(QuantConv);
+    /// A function of one 8-bit number through a table; made by passes.
+    Lookup(Lookup);
+    /// 2-D convolution of 8-bit numbers to i32.
+    ConvInteger(ConvInteger): "ConvInteger";
+    /// 2-D convolution of 8-bit numbers to 8-bit numbers.
+    QLinearConv(QLinearConv): "QLinearConv";
+    /// Matrix product of 8-bit numbers to i32.
+    MatMulInteger(MatMulInteger): "MatMulInteger";
+    /// Matrix product of 8-bit numbers to 8-bit numbers.
+    QLinearMatMul(QLinearMatMul): "QLinearMatMul";
 }
 
 impl Op {
