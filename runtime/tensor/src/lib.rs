@@ -23,8 +23,6 @@ pub mod view;
 pub use arena::{Arena, Slot, Source, StepIo, StepViews, Workspace};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, ErrorKind};
-pub use half::f16;
-pub use geometry::{Geometry, ResizeMode};
 pub use geometry::{Geometry, ResizeMode};
 pub use half::f16;
 pub use layout::Layout;
