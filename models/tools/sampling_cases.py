@@ -68,11 +68,11 @@ def attr(name, v):
 
 
 def write(path, op, cases, tolerance):
-    words = sorted({w for c in cases for w in c[4]} | {"case", "node"})
     lines = []
-    for name, opset, attrs, inputs, _ in cases:
+    for name, opset, attrs, inputs in cases:
         expected = run(op if opset != 9 else "Upsample", opset, attrs, inputs)
-        integer = inputs[0].dtype.kind in "iu" or attrs.get("mode", "nearest") == "nearest"
+        default = "nearest" if op == "Resize" else "linear"
+        integer = inputs[0].dtype.kind in "iu" or attrs.get("mode", default) == "nearest"
         close = "EXACT" if integer else "CLOSE_F16" if inputs[0].dtype == np.float16 else tolerance
         kind = "Upsample" if opset == 9 else op
         lines.append(
@@ -106,7 +106,7 @@ def add(name, attrs, shape, scales=None, sizes=None, opset=13, dtype="f32", roi=
         inputs = [x, roi, f32(*scales)]
     else:
         inputs = [x, roi, none if opset < 13 else None, i64(*sizes)]
-    resize.append((name, opset, attrs, inputs, []))
+    resize.append((name, opset, attrs, inputs))
 
 
 exported = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "cubic_coeff_a": -0.75}
@@ -151,11 +151,11 @@ for corners in [0, 1]:
         for outside in ["zeros", "border", "reflection"]:
             attrs = {"mode": mode, "padding_mode": outside, "align_corners": corners}
             grid_sample.append(
-                (f"{mode}, {outside}, align_corners {corners}", 16, attrs, [numbers([1, 2, 3, 4], "f32"), places], [])
+                (f"{mode}, {outside}, align_corners {corners}", 16, attrs, [numbers([1, 2, 3, 4], "f32"), places])
             )
 for mode in ["linear", "nearest", "cubic"]:
-    grid_sample.append((f"opset 20: {mode}", 20, {"mode": mode}, [numbers([1, 1, 3, 4], "f32"), places], []))
+    grid_sample.append((f"opset 20: {mode}", 20, {"mode": mode}, [numbers([1, 1, 3, 4], "f32"), places]))
 two = np.concatenate([places, places[:, ::-1]])
-grid_sample.append(("a batch of two", 16, {}, [numbers([2, 1, 2, 3], "f32"), two], []))
-grid_sample.append(("no places", 16, {}, [numbers([1, 1, 2, 3], "f32"), places[:, :0]], []))
+grid_sample.append(("a batch of two", 16, {}, [numbers([2, 1, 2, 3], "f32"), two]))
+grid_sample.append(("no places", 16, {}, [numbers([1, 1, 2, 3], "f32"), places[:, :0]]))
 write(OPS / "grid_sample_cases.rs", "GridSample", grid_sample, "CLOSE")
