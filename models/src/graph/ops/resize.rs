@@ -359,8 +359,11 @@ impl Operator for Resize {
         let [scales, sizes] = self.given(inputs);
         let axes = self.resolve(x.shape(), scales, sizes)?;
         let y = &mut outputs[0];
-        if axes.iter().all(|a| a.scale == 1.0) || y.shape().elements() == 0 {
-            y.copy_flat(&x);
+        if y.shape().elements() == 0 {
+            return Ok(());
+        }
+        if axes.iter().all(|a| a.scale == 1.0) {
+            y.copy_from(&x);
             return Ok(());
         }
         by_dtype!(x.dtype(), T => self.interpolate::<T>(&x, y, &axes));
