@@ -49,6 +49,8 @@ pub enum Coordinates {
     AlignCorners,
     /// First elements fall on each other.
     Asymmetric,
+    /// As half pixel, but counted from the edge of the first pixel (opset 11 and 12).
+    TfHalfPixelForNearest,
 }
 
 /// What given sizes mean.
@@ -187,6 +189,7 @@ impl Resize {
         match self.coordinates {
             Coordinates::Asymmetric => o / scale,
             Coordinates::HalfPixel => (o + 0.5) / scale - 0.5,
+            Coordinates::TfHalfPixelForNearest => (o + 0.5) / scale,
             Coordinates::PytorchHalfPixel if output > 1.0 => (o + 0.5) / scale - 0.5,
             Coordinates::PytorchHalfPixel => 0.0,
             Coordinates::AlignCorners if output > 1.0 => o * (input - 1.0) / (output - 1.0),
@@ -306,6 +309,7 @@ impl Operator for Resize {
                 "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
                 "align_corners" => Coordinates::AlignCorners,
                 "asymmetric" => Coordinates::Asymmetric,
+                "tf_half_pixel_for_nn" if node.opset < 13 => Coordinates::TfHalfPixelForNearest,
                 other => return unknown("coordinate_transformation_mode", other),
             }
         };
@@ -369,8 +373,11 @@ impl Operator for Resize {
         let [scales, sizes] = self.given(inputs);
         let axes = self.resolve(x.shape(), scales, sizes)?;
         let y = &mut outputs[0];
-        if axes.iter().all(|a| a.scale == 1.0) || y.shape().elements() == 0 {
-            y.copy_flat(&x);
+        if y.shape().elements() == 0 {
+            return Ok(());
+        }
+        if axes.iter().all(|a| a.scale == 1.0) {
+            y.copy_from(&x);
             return Ok(());
         }
         by_dtype!(x.dtype(), T => self.interpolate::<T>(&x, y, &axes));
