@@ -2,12 +2,14 @@
 //!
 //! * [`onnx`]: reading the file.
 //! * [`graph`]: values, nodes, and the ops: one file each with attributes, shape rule, reference kernel and cases.
+//! * [`passes`]: folding and fusing, and where shapes end.
 
 #![forbid(unsafe_code)]
 
 mod error;
 pub mod graph;
 pub mod onnx;
+pub mod passes;
 
 pub use error::{Error, ErrorKind};
 

@@ -5,10 +5,11 @@
 
 mod activation;
 pub mod attrs;
+mod interpret;
 pub mod ops;
 
 pub use activation::Activation;
-pub use ops::{Case, Fact, Op, OutFact, Tolerance};
+pub use ops::{Case, Fact, Op, OutFact, Residual, Tolerance};
 
 use crate::{Error, ErrorKind, Result};
 use saltica_tensor::{DType, Tensor};
@@ -22,6 +23,13 @@ impl ValueId {
     /// Position in [`Graph::values`].
     pub fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// An id past all values of a graph with `len` values, for a buffer that is no value of the graph.
+    pub fn virtual_output(len: usize, k: usize) -> Result<ValueId> {
+        u32::try_from(len + k)
+            .map(ValueId)
+            .map_err(|_| Error::new(ErrorKind::Limit, "more than 2^32 values in a graph"))
     }
 }
 
@@ -95,6 +103,11 @@ impl Graph {
     /// The value with this id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
+    }
+
+    /// The ids of all values there are now.
+    pub fn ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..self.values.len() as u32).map(ValueId)
     }
 
     /// Adds a value. Errors past 2^32 - 1 values.

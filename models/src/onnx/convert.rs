@@ -38,6 +38,7 @@ pub(super) fn graph(model: ModelProto, folder: &mut Folder, fill: Option<Fill<'_
     Converter {
         graph,
         ids: HashMap::new(),
+        inputs: HashSet::new(),
         unusable: HashMap::new(),
         unsupported: Unsupported::default(),
         opsets: &model.opset_import,
@@ -116,6 +117,8 @@ fn node_name(node: &NodeProto) -> String {
 struct Converter<'a> {
     graph: Graph,
     ids: HashMap<String, ValueId>,
+    /// The graph's inputs.
+    inputs: HashSet<ValueId>,
     /// Constants that are an error only where they are read, and why.
     unusable: HashMap<ValueId, String>,
     unsupported: Unsupported,
@@ -231,6 +234,7 @@ impl Converter<'_> {
         let value = &mut self.graph.values[id.index()];
         (value.dtype, value.dims) = (dtype, dims);
         self.graph.inputs.push(id);
+        self.inputs.insert(id);
         Ok(())
     }
 
@@ -367,7 +371,7 @@ impl Converter<'_> {
         }
         let id = self.id(output)?;
         let taken = self.graph.value(id).constant.is_some() || self.unusable.contains_key(&id);
-        if taken || self.graph.inputs.contains(&id) {
+        if taken || self.inputs.contains(&id) {
             return Err(malformed(format!("value {} is made twice", quote(output))));
         }
         let loaded = self.attribute(attribute).and_then(|attr| match (attribute.name.as_str(), attr) {

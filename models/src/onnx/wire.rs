@@ -11,6 +11,9 @@ use crate::{Error, ErrorKind, Result};
 /// detector takes one or two; a file that needs more was made to exhaust memory.
 pub(super) const MAX_COST: usize = 64 << 20;
 
+/// Longest name; exporters that write symbolic dims as formulas reach a few thousand bytes.
+const MAX_NAME: usize = 1 << 16;
+
 /// Reads varints and the like; positions are relative to the slice.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -63,6 +66,8 @@ pub(super) fn count_varints(packed: &[u8]) -> Option<usize> {
 /// What a field holds.
 enum Kind {
     Message(&'static Schema),
+    /// Text that messages may show: of bounded length.
+    Name,
     Text,
     Blob,
     Int,
@@ -85,23 +90,23 @@ static MODEL: Schema = Schema {
     cost: 0,
     fields: &[
         (1, "ir_version", Kind::Int),
-        (2, "producer_name", Kind::Text),
-        (3, "producer_version", Kind::Text),
+        (2, "producer_name", Kind::Name),
+        (3, "producer_version", Kind::Name),
         (7, "graph", Kind::Message(&GRAPH)),
         (8, "opset_import", Kind::Message(&OPSET)),
         (14, "metadata_props", Kind::Message(&ENTRY)),
         (25, "functions", Kind::Message(&FUNCTION)),
     ],
 };
-static OPSET: Schema = Schema { cost: 128, fields: &[(1, "domain", Kind::Text), (2, "version", Kind::Int)] };
-static ENTRY: Schema = Schema { cost: 256, fields: &[(1, "key", Kind::Text), (2, "value", Kind::Text)] };
+static OPSET: Schema = Schema { cost: 128, fields: &[(1, "domain", Kind::Name), (2, "version", Kind::Int)] };
+static ENTRY: Schema = Schema { cost: 256, fields: &[(1, "key", Kind::Name), (2, "value", Kind::Text)] };
 static FUNCTION: Schema =
-    Schema { cost: 256, fields: &[(1, "name", Kind::Text), (10, "domain", Kind::Text)] };
+    Schema { cost: 256, fields: &[(1, "name", Kind::Name), (10, "domain", Kind::Name)] };
 static GRAPH: Schema = Schema {
     cost: 0,
     fields: &[
         (1, "node", Kind::Message(&NODE)),
-        (2, "name", Kind::Text),
+        (2, "name", Kind::Name),
         (5, "initializer", Kind::Message(&TENSOR)),
         (11, "input", Kind::Message(&VALUE)),
         (12, "output", Kind::Message(&VALUE)),
@@ -111,18 +116,18 @@ static GRAPH: Schema = Schema {
 static NODE: Schema = Schema {
     cost: 1024,
     fields: &[
-        (1, "input", Kind::Text),
-        (2, "output", Kind::Text),
-        (3, "name", Kind::Text),
-        (4, "op_type", Kind::Text),
+        (1, "input", Kind::Name),
+        (2, "output", Kind::Name),
+        (3, "name", Kind::Name),
+        (4, "op_type", Kind::Name),
         (5, "attribute", Kind::Message(&ATTRIBUTE)),
-        (7, "domain", Kind::Text),
+        (7, "domain", Kind::Name),
     ],
 };
 static ATTRIBUTE: Schema = Schema {
     cost: 1024,
     fields: &[
-        (1, "name", Kind::Text),
+        (1, "name", Kind::Name),
         (2, "f", Kind::Float),
         (3, "i", Kind::Int),
         (4, "s", Kind::Blob),
@@ -133,7 +138,7 @@ static ATTRIBUTE: Schema = Schema {
         (9, "strings", Kind::Blob),
         (11, "graphs", Kind::Blob),
         (20, "type", Kind::Int),
-        (21, "ref_attr_name", Kind::Text),
+        (21, "ref_attr_name", Kind::Name),
     ],
 };
 static TENSOR: Schema = Schema {
@@ -145,7 +150,7 @@ static TENSOR: Schema = Schema {
         (4, "float_data", Kind::Packed),
         (5, "int32_data", Kind::Packed),
         (7, "int64_data", Kind::Packed),
-        (8, "name", Kind::Text),
+        (8, "name", Kind::Name),
         (9, "raw_data", Kind::Blob),
         (10, "double_data", Kind::Packed),
         (11, "uint64_data", Kind::Packed),
@@ -154,9 +159,9 @@ static TENSOR: Schema = Schema {
     ],
 };
 static SPARSE: Schema = Schema { cost: 128, fields: &[(1, "values", Kind::Message(&NAMED))] };
-static NAMED: Schema = Schema { cost: 0, fields: &[(8, "name", Kind::Text)] };
+static NAMED: Schema = Schema { cost: 0, fields: &[(8, "name", Kind::Name)] };
 static VALUE: Schema =
-    Schema { cost: 1024, fields: &[(1, "name", Kind::Text), (2, "type", Kind::Message(&TYPE))] };
+    Schema { cost: 1024, fields: &[(1, "name", Kind::Name), (2, "type", Kind::Message(&TYPE))] };
 static TYPE: Schema = Schema {
     cost: 0,
     fields: &[
@@ -171,7 +176,7 @@ static TENSOR_TYPE: Schema =
     Schema { cost: 0, fields: &[(1, "elem_type", Kind::Int), (2, "shape", Kind::Message(&SHAPE))] };
 static SHAPE: Schema = Schema { cost: 0, fields: &[(1, "dim", Kind::Message(&DIMENSION))] };
 static DIMENSION: Schema =
-    Schema { cost: 192, fields: &[(1, "dim_value", Kind::Int), (2, "dim_param", Kind::Text)] };
+    Schema { cost: 192, fields: &[(1, "dim_value", Kind::Int), (2, "dim_param", Kind::Name)] };
 
 /// A fault and where it is.
 struct Fault {
@@ -231,7 +236,7 @@ fn walk(bytes: &[u8], base: usize, schema: &Schema, cost: &mut usize) -> std::re
         let Some((_, _, kind)) = field else { continue };
         let start = base + cursor.at - payload.len();
         let allowed = match kind {
-            Kind::Message(_) | Kind::Text | Kind::Blob | Kind::Packed => wire == 2,
+            Kind::Message(_) | Kind::Name | Kind::Text | Kind::Blob | Kind::Packed => wire == 2,
             Kind::Int => wire == 0,
             Kind::Float => wire == 5,
             Kind::Ints => wire == 0 || wire == 2,
@@ -242,7 +247,8 @@ fn walk(bytes: &[u8], base: usize, schema: &Schema, cost: &mut usize) -> std::re
         }
         *cost += match kind {
             Kind::Message(inner) => inner.cost,
-            Kind::Text => 128 + payload.len(),
+            // A name is kept by the decoded message, the value, the node and the table of names.
+            Kind::Name | Kind::Text => 128 + 4 * payload.len(),
             Kind::Blob | Kind::Packed => 96,
             Kind::Int | Kind::Float => 0,
             Kind::Ints | Kind::Floats if wire != 2 => 24,
@@ -261,7 +267,16 @@ fn walk(bytes: &[u8], base: usize, schema: &Schema, cost: &mut usize) -> std::re
         }
         match kind {
             Kind::Message(inner) => walk(payload, start, inner, cost).map_err(inside)?,
-            Kind::Text => {
+            Kind::Name | Kind::Text => {
+                if matches!(kind, Kind::Name) && payload.len() > MAX_NAME {
+                    let what = format!("a name of {} bytes, at most {MAX_NAME} are supported", payload.len());
+                    return Err(inside(Box::new(Fault {
+                        kind: ErrorKind::Limit,
+                        at,
+                        what,
+                        path: Vec::new(),
+                    })));
+                }
                 std::str::from_utf8(payload).map_err(|e| {
                     let mut fault = fault("text that is not UTF-8".into());
                     fault.at = start + e.valid_up_to();

@@ -1,0 +1,242 @@
+//! A graph while it is rewritten: who makes and who reads each value stays known, so that a rewrite costs what it touches.
+
+use crate::graph::{Graph, Node, Op, Value, ValueId};
+use crate::{Error, ErrorKind, Result};
+use saltica_tensor::Tensor;
+use std::collections::HashSet;
+
+/// A graph under rewriting. Nodes keep their numbers until [`Editor::finish`]; removed ones are skipped.
+pub(crate) struct Editor<'g> {
+    graph: &'g mut Graph,
+    /// Position of each node: an inserted one stands before the node it was made for.
+    places: Vec<(usize, usize)>,
+    alive: Vec<bool>,
+    makers: Vec<Option<usize>>,
+    /// Node numbers, one entry for each read.
+    readers: Vec<Vec<usize>>,
+    is_output: Vec<bool>,
+    is_input: Vec<bool>,
+    names: Option<HashSet<String>>,
+}
+
+impl<'g> Editor<'g> {
+    pub(crate) fn new(graph: &'g mut Graph) -> Self {
+        let n = graph.values.len();
+        let mut readers = vec![Vec::new(); n];
+        for (i, node) in graph.nodes.iter().enumerate() {
+            for id in node.inputs.iter().flatten() {
+                readers[id.index()].push(i);
+            }
+        }
+        let flags = |ids: &[ValueId]| {
+            let mut flags = vec![false; n];
+            ids.iter().for_each(|id| flags[id.index()] = true);
+            flags
+        };
+        Editor {
+            places: (0..graph.nodes.len()).map(|i| (i, usize::MAX)).collect(),
+            alive: vec![true; graph.nodes.len()],
+            makers: graph.producers(),
+            readers,
+            is_output: flags(&graph.outputs),
+            is_input: flags(&graph.inputs),
+            names: None,
+            graph,
+        }
+    }
+
+    /// Number of nodes, removed ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.graph.nodes.len()
+    }
+
+    /// The node, if it is still there.
+    pub(crate) fn node(&self, i: usize) -> Option<&Node> {
+        self.alive[i].then(|| &self.graph.nodes[i])
+    }
+
+    /// The value with this id.
+    pub(crate) fn value(&self, id: ValueId) -> &Value {
+        self.graph.value(id)
+    }
+
+    /// All values there are now.
+    pub(crate) fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+        self.graph.ids()
+    }
+
+    /// The constant an input is, if it is present and one.
+    pub(crate) fn constant(&self, id: Option<ValueId>) -> Option<&Tensor> {
+        self.graph.constant(id)
+    }
+
+    /// The node that makes a value.
+    pub(crate) fn maker(&self, id: ValueId) -> Option<(usize, &Node)> {
+        let i = self.makers[id.index()]?;
+        Some((i, self.node(i)?))
+    }
+
+    /// Nodes that read the value, one entry for each read.
+    pub(crate) fn readers(&self, id: ValueId) -> &[usize] {
+        &self.readers[id.index()]
+    }
+
+    pub(crate) fn is_output(&self, id: ValueId) -> bool {
+        self.is_output[id.index()]
+    }
+
+    /// The one node that reads the value, if it is read once and is no output of the graph.
+    pub(crate) fn sole_reader(&self, id: ValueId) -> Option<usize> {
+        match self.readers[id.index()][..] {
+            [only] if !self.is_output(id) => Some(only),
+            _ => None,
+        }
+    }
+
+    /// A name nobody has yet.
+    fn fresh_name(&mut self, base: &str) -> String {
+        let names =
+            self.names.get_or_insert_with(|| self.graph.values.iter().map(|v| v.name.clone()).collect());
+        let mut name = base.to_string();
+        let mut n = 1;
+        while names.contains(&name) {
+            n += 1;
+            name = format!("{base}_{n}");
+        }
+        names.insert(name.clone());
+        name
+    }
+
+    fn add(&mut self, value: Value) -> Result<ValueId> {
+        let id = self.graph.add(value)?;
+        self.makers.push(None);
+        self.readers.push(Vec::new());
+        self.is_output.push(false);
+        self.is_input.push(false);
+        Ok(id)
+    }
+
+    /// A new constant.
+    pub(crate) fn add_constant(&mut self, base: &str, tensor: Tensor) -> Result<ValueId> {
+        let name = self.fresh_name(base);
+        self.add(Value { name, dtype: Some(tensor.dtype()), dims: None, constant: Some(tensor) })
+    }
+
+    /// Makes node `i` another op with other inputs; its outputs stay. What nobody reads any more goes.
+    pub(crate) fn set_node(&mut self, i: usize, op: Op, inputs: Vec<Option<ValueId>>) {
+        let old = std::mem::take(&mut self.graph.nodes[i].inputs);
+        for id in inputs.iter().flatten() {
+            self.readers[id.index()].push(i);
+        }
+        let node = &mut self.graph.nodes[i];
+        node.op = op;
+        node.inputs = inputs;
+        self.stop_reading(i, &old);
+    }
+
+    /// Gives node `i` the name under which reports show it.
+    pub(crate) fn rename_node(&mut self, i: usize, name: String) {
+        self.graph.nodes[i].name = name;
+    }
+
+    fn stop_reading(&mut self, i: usize, ids: &[Option<ValueId>]) {
+        for id in ids.iter().flatten() {
+            let readers = &mut self.readers[id.index()];
+            if let Some(at) = readers.iter().position(|&r| r == i) {
+                readers.swap_remove(at);
+            }
+        }
+        for id in ids.iter().flatten() {
+            self.sweep(*id);
+        }
+    }
+
+    /// Removes the maker of a value that nobody reads, and what was there for it alone.
+    fn sweep(&mut self, id: ValueId) {
+        let mut stack = vec![id];
+        while let Some(id) = stack.pop() {
+            let Some(i) = self.makers[id.index()].filter(|&i| self.alive[i]) else { continue };
+            let read = |id: &ValueId| self.is_output[id.index()] || !self.readers[id.index()].is_empty();
+            if self.graph.nodes[i].outputs.iter().flatten().any(read) {
+                continue;
+            }
+            self.alive[i] = false;
+            for id in std::mem::take(&mut self.graph.nodes[i].inputs).into_iter().flatten() {
+                self.readers[id.index()].retain(|&r| r != i);
+                stack.push(id);
+            }
+        }
+    }
+
+    /// Whether [`Editor::replace`] would succeed.
+    pub(crate) fn replaceable(&self, old: ValueId, new: ValueId) -> bool {
+        !self.is_output(old)
+            || !(self.is_output(new) || self.is_input[new.index()] || self.value(new).constant.is_some())
+    }
+
+    /// Makes everybody who reads `old` read `new`. If `old` is an output of the graph, `new` takes its name and its place;
+    /// that cannot be if `new` is itself an input, an output or a constant: nothing changes then, and the answer is false.
+    pub(crate) fn replace(&mut self, old: ValueId, new: ValueId) -> bool {
+        if old == new || !self.replaceable(old, new) {
+            return false;
+        }
+        if self.is_output(old) {
+            for id in self.graph.outputs.iter_mut().filter(|id| **id == old) {
+                *id = new;
+            }
+            self.is_output[old.index()] = false;
+            self.is_output[new.index()] = true;
+            // The interface's name, dtype and dims belong to the output, whoever makes it.
+            let [o, n] = [old.index(), new.index()];
+            let name = std::mem::take(&mut self.graph.values[o].name);
+            self.graph.values[o].name = std::mem::replace(&mut self.graph.values[n].name, name);
+            self.graph.values[n].dtype = self.graph.values[o].dtype;
+            self.graph.values[n].dims = self.graph.values[o].dims.clone();
+        }
+        let moved = std::mem::take(&mut self.readers[old.index()]);
+        for &r in &moved {
+            for id in self.graph.nodes[r].inputs.iter_mut().flatten().filter(|id| **id == old) {
+                *id = new;
+            }
+        }
+        self.readers[new.index()].extend(moved);
+        self.sweep(old);
+        true
+    }
+
+    /// Makes a value a constant; its maker goes if nobody reads its other outputs.
+    pub(crate) fn make_constant(&mut self, id: ValueId, tensor: Tensor) {
+        self.graph.values[id.index()].dtype = Some(tensor.dtype());
+        self.graph.values[id.index()].constant = Some(tensor);
+        if let Some(i) = self.makers[id.index()].take() {
+            for out in self.graph.nodes[i].outputs.iter_mut().filter(|out| **out == Some(id)) {
+                *out = None;
+            }
+            // Any remaining output stands for the node; with none left it goes as well.
+            if self.graph.nodes[i].outputs.iter().all(Option::is_none) {
+                self.alive[i] = false;
+                let inputs = std::mem::take(&mut self.graph.nodes[i].inputs);
+                for id in inputs.iter().flatten() {
+                    self.readers[id.index()].retain(|&r| r != i);
+                }
+                inputs.into_iter().flatten().for_each(|id| self.sweep(id));
+            }
+        }
+    }
+
+    /// Puts the nodes in order again and drops what nobody needs. Errors if a rewrite made a cycle (a bug of a pass).
+    pub(crate) fn finish(self) -> Result<()> {
+        let mut nodes: Vec<_> = self
+            .places
+            .into_iter()
+            .zip(std::mem::take(&mut self.graph.nodes))
+            .zip(self.alive)
+            .filter_map(|(placed, alive)| alive.then_some(placed))
+            .collect();
+        nodes.sort_by_key(|(place, _)| *place);
+        self.graph.nodes = nodes.into_iter().map(|(_, node)| node).collect();
+        self.graph.sort().map_err(|e| Error::new(ErrorKind::Malformed, format!("after a pass: {e}")))?;
+        self.graph.prune();
+        Ok(())
+    }
+}

@@ -1,0 +1,319 @@
+//! Each pass on small graphs: the outputs before and after must agree, and the counts must be right.
+
+use super::*;
+use crate::graph::ops::{Binary, BinaryKind, Clip, Conv, Unary};
+use crate::graph::{Activation, Dim, Node, Op, Residual, Tolerance, Value, ValueId};
+use saltica_tensor::{DType, Tensor};
+
+/// Builds a graph node by node.
+pub(super) struct Build {
+    pub(super) graph: Graph,
+    count: usize,
+}
+
+impl Build {
+    pub(super) fn new() -> Self {
+        Build { graph: Graph { opset: 17, ..Graph::default() }, count: 0 }
+    }
+
+    pub(super) fn input(&mut self, name: &str, dims: &[&str]) -> ValueId {
+        let dims =
+            dims.iter().map(|d| d.parse().map_or_else(|_| Dim::Symbol(d.to_string()), Dim::Fixed)).collect();
+        let value = Value { name: name.into(), dtype: Some(DType::F32), dims: Some(dims), constant: None };
+        let id = self.graph.add(value).unwrap();
+        self.graph.inputs.push(id);
+        id
+    }
+
+    pub(super) fn constant<T: saltica_tensor::Element>(&mut self, dims: &[usize], data: &[T]) -> ValueId {
+        self.count += 1;
+        let tensor = Tensor::from_slice(dims, data).unwrap();
+        self.graph.add_constant(format!("c{}", self.count), tensor).unwrap()
+    }
+
+    pub(super) fn op(&mut self, op: Op, inputs: &[ValueId]) -> ValueId {
+        self.ops(op, inputs, 1)[0]
+    }
+
+    pub(super) fn ops(&mut self, op: Op, inputs: &[ValueId], outputs: usize) -> Vec<ValueId> {
+        let outputs: Vec<ValueId> = (0..outputs)
+            .map(|_| {
+                self.count += 1;
+                let name = format!("v{}", self.count);
+                self.graph.add(Value { name, ..Value::default() }).unwrap()
+            })
+            .collect();
+        self.graph.nodes.push(Node {
+            name: format!("n{}", self.count),
+            op,
+            inputs: inputs.iter().copied().map(Some).collect(),
+            outputs: outputs.iter().copied().map(Some).collect(),
+        });
+        outputs
+    }
+
+    pub(super) fn output(mut self, ids: &[ValueId]) -> Graph {
+        self.graph.outputs = ids.to_vec();
+        self.graph
+    }
+}
+
+/// Numbers in -1..1 without a pattern.
+pub(super) fn noise(dims: &[usize], seed: u64) -> Tensor {
+    let n: usize = dims.iter().product();
+    let data: Vec<f32> = (0..n as u64)
+        .map(|i| {
+            let mut z = (seed + 1)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                .wrapping_add(i.wrapping_mul(0xD129_0DDF_5A3B_16E5));
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            ((z ^ (z >> 31)) >> 40) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect();
+    Tensor::from_slice(dims, &data).unwrap()
+}
+
+pub(super) const CLOSE: Tolerance = Tolerance::Close { absolute: 1e-5, relative: 1e-5 };
+
+/// Runs all passes and compares the outputs before and after.
+pub(super) fn checked(graph: &Graph, inputs: &[Tensor], tolerance: Tolerance) -> (Settled, Report) {
+    let want = graph.evaluate(inputs).unwrap();
+    let mut report = Report::default();
+    let mut optimized = graph.clone();
+    optimize(&mut optimized, &mut report).unwrap();
+    let mut bindings = Bindings::new();
+    for (&id, t) in graph.inputs.iter().zip(inputs) {
+        bindings = bindings.input(graph.value(id).name.clone(), t.shape());
+    }
+    let settled = settle(&optimized, &bindings, &mut report).unwrap();
+    for (g, stage) in [(&optimized, "optimize"), (&settled.graph, "settle")] {
+        let got = g.evaluate(inputs).unwrap();
+        assert_eq!(got.len(), want.len());
+        for (got, want) in got.iter().zip(&want) {
+            crate::graph::ops::compare(&got.view(), want, tolerance)
+                .unwrap_or_else(|e| panic!("after {stage}: {e}"));
+        }
+        let names = |g: &Graph| g.outputs.iter().map(|id| g.value(*id).name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(g), names(graph), "outputs keep their names");
+    }
+    (settled, report)
+}
+
+pub(super) fn conv(kernel: usize, stride: usize, group: usize) -> Op {
+    use crate::graph::ops::window::{AutoPad, Window};
+    Op::Conv(Conv {
+        window: Window {
+            kernel: [kernel; 2],
+            stride: [stride; 2],
+            dilation: [1; 2],
+            pads: [kernel / 2; 4],
+            auto_pad: AutoPad::Explicit,
+            ceil_mode: false,
+        },
+        group,
+        activation: Activation::None,
+        residual: Residual::None,
+    })
+}
+
+pub(super) fn binary(kind: BinaryKind) -> Op {
+    Op::Binary(Binary { kind })
+}
+
+fn ops(graph: &Graph) -> Vec<&str> {
+    graph.nodes.iter().map(|n| n.op.name()).collect()
+}
+
+fn weights(b: &mut Build, o: usize, c: usize, k: usize) -> [ValueId; 2] {
+    let w = noise(&[o, c, k, k], 7 + o as u64);
+    let bias = noise(&[o], 9 + o as u64);
+    [
+        b.constant(&[o, c, k, k], w.as_slice::<f32>().unwrap()),
+        b.constant(&[o], bias.as_slice::<f32>().unwrap()),
+    ]
+}
+
+/// conv -> x * sigmoid(x).
+fn silu_conv(b: &mut Build, x: ValueId, o: usize, c: usize, k: usize) -> ValueId {
+    let [w, bias] = weights(b, o, c, k);
+    let y = b.op(conv(k, 1, 1), &[x, w, bias]);
+    let s = b.op(Op::Unary(Unary::Sigmoid), &[y]);
+    b.op(binary(BinaryKind::Mul), &[s, y])
+}
+
+#[test]
+fn silu_and_the_residual_after_it_fuse() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "3", "5", "4"]);
+    let a = silu_conv(&mut b, x, 4, 3, 3);
+    let y = silu_conv(&mut b, a, 4, 4, 1);
+    let sum = b.op(binary(BinaryKind::Add), &[a, y]);
+    let (settled, report) = checked(&b.output(&[sum]), &[noise(&[1, 3, 5, 4], 1)], CLOSE);
+    assert_eq!(ops(&settled.graph), ["Conv", "Conv"]);
+    assert_eq!(report.to_string(), "silu fused: 2, convolution + activation: 2, residual: 1");
+    let Op::Conv(last) = &settled.graph.nodes[1].op else { panic!() };
+    assert_eq!((last.activation, last.residual), (Activation::Silu, Residual::AfterActivation));
+}
+
+#[test]
+fn the_activation_of_a_sum_fuses_with_the_later_convolution() {
+    let mut b = Build::new();
+    let x = b.input("x", &["n", "2", "3", "3"]);
+    let [w, bias] = weights(&mut b, 2, 2, 3);
+    let first = b.op(conv(3, 1, 1), &[x, w, bias]);
+    let [w, bias] = weights(&mut b, 2, 2, 1);
+    let second = b.op(conv(1, 1, 1), &[x, w, bias]);
+    let sum = b.op(binary(BinaryKind::Add), &[first, second]);
+    let y = b.op(Op::Unary(Unary::LeakyRelu(0.1)), &[sum]);
+    let (settled, report) = checked(&b.output(&[y]), &[noise(&[2, 2, 3, 3], 1)], CLOSE);
+    assert_eq!(ops(&settled.graph), ["Conv", "Conv"]);
+    assert_eq!((report.count("residual"), report.count("convolution + activation")), (1, 1));
+    let Op::Conv(last) = &settled.graph.nodes[1].op else { panic!() };
+    assert_eq!((last.activation, last.residual), (Activation::LeakyRelu(0.1), Residual::BeforeActivation));
+    assert_eq!(last.window.kernel, [1, 1]);
+}
+
+#[test]
+fn a_convolution_with_two_readers_or_an_output_stays() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "2", "3", "3"]);
+    let [w, bias] = weights(&mut b, 2, 2, 3);
+    let y = b.op(conv(3, 1, 1), &[x, w, bias]);
+    let r = b.op(Op::Unary(Unary::Relu), &[y]);
+    let sum = b.op(binary(BinaryKind::Add), &[r, y]);
+    let z = b.op(conv(3, 1, 1), &[x, w, bias]);
+    let t = b.op(Op::Unary(Unary::Tanh), &[z]);
+    let (settled, report) = checked(&b.output(&[sum, z, t]), &[noise(&[1, 2, 3, 3], 1)], CLOSE);
+    assert_eq!(ops(&settled.graph), ["Conv", "Relu", "Add", "Tanh"]);
+    assert_eq!(report.to_string(), "common subexpressions: 1");
+}
+
+#[test]
+fn a_residual_that_broadcasts_stays() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "2", "3", "3"]);
+    let r = b.input("r", &["1", "2", "h", "1"]);
+    let [w, bias] = weights(&mut b, 2, 2, 3);
+    let y = b.op(conv(3, 1, 1), &[x, w, bias]);
+    let sum = b.op(binary(BinaryKind::Add), &[y, r]);
+    let graph = b.output(&[sum]);
+    let (_, report) = checked(&graph, &[noise(&[1, 2, 3, 3], 1), noise(&[1, 2, 1, 1], 2)], CLOSE);
+    assert_eq!(report.count("residual"), 0);
+}
+
+#[test]
+fn channel_scales_fold_into_the_weights() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "4", "3", "3"]);
+    let w = noise(&[4, 2, 3, 3], 3);
+    let w = b.constant(&[4, 2, 3, 3], w.as_slice::<f32>().unwrap());
+    let y = b.op(conv(3, 1, 2), &[x, w]);
+    let scale = b.constant(&[1, 4, 1, 1], &[2f32, -0.5, 3.0, 0.25]);
+    let offset = b.constant(&[4, 1, 1], &[1f32, 2.0, 3.0, 4.0]);
+    let two = b.constant(&[], &[2f32]);
+    let y = b.op(binary(BinaryKind::Mul), &[scale, y]);
+    let y = b.op(binary(BinaryKind::Add), &[y, offset]);
+    let y = b.op(binary(BinaryKind::Div), &[y, two]);
+    let y = b.op(binary(BinaryKind::Sub), &[two, y]);
+    let lo = b.constant(&[], &[-1f32]);
+    let y = b.op(Op::Clip(Clip { lo: None, hi: None }), &[y, lo]);
+    let (settled, report) = checked(&b.output(&[y]), &[noise(&[1, 4, 3, 3], 1)], CLOSE);
+    assert_eq!(ops(&settled.graph), ["Conv"]);
+    assert_eq!(report.to_string(), "channel scales folded: 4, convolution + activation: 1");
+    let Op::Conv(op) = &settled.graph.nodes[0].op else { panic!() };
+    assert_eq!(op.activation, Activation::Clip(-1.0, f32::INFINITY));
+}
+
+#[test]
+fn hardswish_mish_and_gelu_are_recognised() {
+    let mut b = Build::new();
+    let x = b.input("x", &["8"]);
+    let c = |b: &mut Build, v: f32| b.constant(&[], &[v]);
+    let mut outputs = Vec::new();
+    // x * hardsigmoid(x); x * (clip(x + 3, 0, 6) / 6); (x * clip(x + 3, 0, 6)) / 6
+    let h = b.op(Op::Unary(Unary::HardSigmoid(1.0 / 6.0, 0.5)), &[x]);
+    outputs.push(b.op(binary(BinaryKind::Mul), &[h, x]));
+    for inner in [true, false] {
+        let (three, zero, six) = (c(&mut b, 3.0), c(&mut b, 0.0), c(&mut b, 6.0));
+        let s = b.op(binary(BinaryKind::Add), &[x, three]);
+        let k = b.op(Op::Clip(Clip { lo: None, hi: None }), &[s, zero, six]);
+        let (k, outer) = if inner { (b.op(binary(BinaryKind::Div), &[k, six]), false) } else { (k, true) };
+        let y = b.op(binary(BinaryKind::Mul), &[x, k]);
+        outputs.push(if outer { b.op(binary(BinaryKind::Div), &[y, six]) } else { y });
+    }
+    let s = b.op(Op::Unary(Unary::Softplus), &[x]);
+    let t = b.op(Op::Unary(Unary::Tanh), &[s]);
+    outputs.push(b.op(binary(BinaryKind::Mul), &[x, t]));
+    // (x * (erf(x / sqrt 2) + 1)) / 2, and (x / 2) * (1 + erf(x * 0.7071068))
+    let (root, one, half) = (c(&mut b, std::f32::consts::SQRT_2), c(&mut b, 1.0), c(&mut b, 0.5));
+    let e = b.op(binary(BinaryKind::Div), &[x, root]);
+    let e = b.op(Op::Unary(Unary::Erf), &[e]);
+    let e = b.op(binary(BinaryKind::Add), &[e, one]);
+    let y = b.op(binary(BinaryKind::Mul), &[x, e]);
+    outputs.push(b.op(binary(BinaryKind::Mul), &[y, half]));
+    let inverse = c(&mut b, std::f32::consts::FRAC_1_SQRT_2);
+    let e = b.op(binary(BinaryKind::Mul), &[x, inverse]);
+    let e = b.op(Op::Unary(Unary::Erf), &[e]);
+    let e = b.op(binary(BinaryKind::Add), &[one, e]);
+    let y = b.op(binary(BinaryKind::Mul), &[x, half]);
+    outputs.push(b.op(binary(BinaryKind::Mul), &[y, e]));
+    // Not HardSwish: another slope.
+    let h = b.op(Op::Unary(Unary::HardSigmoid(0.2, 0.5)), &[x]);
+    outputs.push(b.op(binary(BinaryKind::Mul), &[h, x]));
+    let input = Tensor::from_slice(&[8], &[-7f32, -3.0, -1.5, -0.1, 0.0, 0.7, 2.9, 8.0]).unwrap();
+    let (settled, report) = checked(&b.output(&outputs), &[input], CLOSE);
+    let counts = ["silu fused", "hardswish fused", "mish fused", "gelu fused"].map(|n| report.count(n));
+    assert_eq!(counts, [0, 3, 1, 2]);
+    assert_eq!(
+        ops(&settled.graph).into_iter().filter(|n| !matches!(*n, "HardSwish" | "Mish" | "Gelu")).count(),
+        2,
+        "equal nodes are left for the two that were not merged: {:?}",
+        ops(&settled.graph)
+    );
+}
+
+#[test]
+fn bindings_that_do_not_fit_are_refused() {
+    let mut b = Build::new();
+    let x = b.input("images", &["batch", "3", "height", "4"]);
+    let y = b.input("other", &["batch", "2"]);
+    let graph = b.output(&[x, y]);
+    let refused = |b: Bindings| b.shapes(&graph).unwrap_err().to_string();
+    let batch = || Bindings::new().symbol("batch", 2);
+    for (bindings, expected) in [
+        (
+            Bindings::new(),
+            "dimension 'batch' of input 'images' ([batch, 3, height, 4]) is open: bind 'batch'",
+        ),
+        (
+            batch().symbol("hieght", 1),
+            "there is no dimension 'hieght'; the model's open dimensions: batch, height",
+        ),
+        (batch().input("image", &[1]), "there is no input 'image'; the model's inputs: images, other"),
+        (batch().input("images", &[2, 1, 8, 4]), "the file fixes it to [batch, 3, height, 4]"),
+        (batch().input("images", &[2, 3, 8]), "rank 4 expected"),
+        (
+            batch().input("images", &[1, 3, 8, 4]),
+            "dimension 'batch' is 2 by its binding and 1 by input 'images'",
+        ),
+    ] {
+        let e = refused(bindings);
+        assert!(e.contains(expected), "{e}");
+    }
+    let shapes = batch().symbol("height", 8).shapes(&graph).unwrap();
+    assert_eq!(format!("{shapes:?}"), "[[2, 3, 8, 4], [2, 2]]");
+    let shapes = Bindings::new().input("images", &[5, 3, 8, 4]).shapes(&graph).unwrap();
+    assert_eq!(format!("{shapes:?}"), "[[5, 3, 8, 4], [5, 2]]");
+}
+
+#[test]
+fn errors_name_the_node_and_the_shapes() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "3", "4", "4"]);
+    let [w, bias] = weights(&mut b, 2, 2, 3);
+    let y = b.op(conv(3, 1, 1), &[x, w, bias]);
+    let e = settle(&b.output(&[y]), &Bindings::new(), &mut Report::default()).unwrap_err().to_string();
+    assert!(e.starts_with("Conv node 'n3': 3 input channels"), "{e}");
+    assert!(e.ends_with("(inputs: f32 1x3x4x4, f32 2x2x3x3, f32 2)"), "{e}");
+}
