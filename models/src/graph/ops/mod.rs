@@ -85,6 +85,8 @@ pub use where_op::Where;
 // Numbers
 mod batch_norm;
 mod binary;
+#[cfg(test)]
+mod checks;
 mod clip;
 mod conv_integer;
 mod conv_transpose;
