@@ -9,7 +9,7 @@ mod interpret;
 pub mod ops;
 
 pub use activation::Activation;
-pub use ops::{Case, Fact, Op, OutFact, Residual, Tolerance};
+pub use ops::{Case, Conv, Fact, Op, OutFact, Residual, Tolerance};
 
 use crate::{Error, ErrorKind, Result};
 use saltica_tensor::{DType, Tensor};
@@ -23,6 +23,13 @@ impl ValueId {
     /// Position in [`Graph::values`].
     pub fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// An id past all values of a graph with `len` values, for a buffer that is no value of the graph.
+    pub fn virtual_output(len: usize, k: usize) -> Result<ValueId> {
+        u32::try_from(len + k)
+            .map(ValueId)
+            .map_err(|_| Error::new(ErrorKind::Limit, "more than 2^32 values in a graph"))
     }
 }
 

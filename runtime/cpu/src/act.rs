@@ -99,6 +99,25 @@ pointwise! {
     };
     /// tanh(x)
     Tanh = |s, x| tanh(s, x);
+    /// e^x
+    Exp = |s, x| {
+        // Outside of what `exp` covers the result is 0 or infinite, or nearly so.
+        let e = exp(s, x);
+        let e = s.where_lt(s.splat(87.0), x, s.mul(e, exp(s, s.sub(x, s.splat(87.0)))), e);
+        s.where_lt(x, s.splat(-87.0), s.mul(e, exp(s, s.add(x, s.splat(87.0)))), e)
+    };
+    /// The square root.
+    Sqrt = |s, x| s.sqrt(x);
+    /// The largest integer not above x.
+    Floor = |s, x| s.floor(x);
+    /// The nearest integer, ties to even.
+    Round = |s, x| s.round(x);
+    /// -x
+    Neg = |s, x| s.mul(x, s.splat(-1.0));
+    /// |x|
+    Abs = |s, x| s.abs(x);
+    /// 1 / x
+    Reciprocal = |s, x| s.div(s.splat(1.0), x);
 }
 
 /// Evaluates `$body` with `$f` bound to the [`Pointwise`] that `$act` names.

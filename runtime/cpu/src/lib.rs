@@ -1,8 +1,10 @@
 //! SIMD kernels and the thread pool that run Saltica's plans on the CPU.
 //!
+//! * [`CpuBackend`]: turns a plan's steps into these kernels.
 //! * [`Pool`]: parallel loops without allocation.
 //! * [`Isa`]: which instructions this processor has; kernels are compiled for each and chosen at run time.
 //! * [`PackedConv`]: convolution with a fused epilogue.
+//! * [`gemm`], [`pooling`], [`resize`], [`mod@softmax`], [`elementwise`], [`mod@copy`]: the other kernels.
 //!
 //! Kernels work on [`saltica_tensor::View`]s with any strides; channels-last layouts are the fast ones. Results do not
 //! depend on the number of threads or on the batch size: each output element is summed by one thread in one order.
@@ -10,13 +12,24 @@
 //! `unsafe` lives in the pool, in `simd` and in the kernels; each such module opens with its invariants.
 
 mod act;
+mod backend;
 mod conv;
+pub mod copy;
+pub mod elementwise;
 mod error;
+pub mod gemm;
 mod isa;
 mod pool;
+pub mod pooling;
 mod ptr;
+pub mod resize;
 mod simd;
+pub mod softmax;
+#[cfg(test)]
+mod testing;
+mod walk;
 
+pub use backend::CpuBackend;
 pub use conv::PackedConv;
 pub use error::{Error, ErrorKind};
 pub use isa::{Isa, IsaKind};

@@ -8,3 +8,11 @@ pub(crate) struct Shared<T>(pub(crate) *mut T);
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The address of element `i`. (A method, so that closures capture the whole and not the bare pointer.)
+    #[inline(always)]
+    pub(crate) fn at(self, i: usize) -> *mut T {
+        self.0.wrapping_add(i)
+    }
+}

@@ -2,8 +2,8 @@
 
 mod depthwise;
 mod direct;
-mod finish;
-mod kernel;
+pub(crate) mod finish;
+pub(crate) mod kernel;
 
 use crate::pool::Pool;
 use crate::ptr::Shared;

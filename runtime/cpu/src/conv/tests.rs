@@ -1,20 +1,9 @@
 use super::*;
 use crate::Pool;
+use crate::testing::{noise, spread};
 use proptest::prelude::*;
 use saltica_models::graph::ops::{Operator, window::AutoPad};
 use saltica_tensor::Shape;
-
-/// Deterministic numbers in -1..1.
-pub(crate) fn noise(seed: u64, len: usize) -> Vec<f32> {
-    (0..len as u64)
-        .map(|i| {
-            let mut z = (seed << 32).wrapping_add(i).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z ^= z >> 31;
-            (z >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect()
-}
 
 #[derive(Clone, Debug)]
 struct Setup {
@@ -32,15 +21,6 @@ fn layout(dims: [usize; 4], wider: Option<usize>) -> Layout {
         None => Layout::contiguous(shape),
         Some(extra) => Layout::channels_last(shape, dims[1] + extra).unwrap(),
     }
-}
-
-/// The values in a buffer of exactly the layout's span, so that a read past it meets a guard of the allocator.
-fn spread(values: &[f32], layout: &Layout) -> Vec<f32> {
-    let mut out = vec![f32::NAN; layout.span()];
-    for (i, index) in layout.shape().indices().enumerate() {
-        out[layout.offset(&index)] = values[i];
-    }
-    out
 }
 
 /// Runs `s` on `isa` with `threads`; the output's buffer (NaN between the view's elements).

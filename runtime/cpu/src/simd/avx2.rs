@@ -69,10 +69,32 @@ impl Simd for Avx2 {
         unsafe { _mm256_maskstore_ps(p, mask(n), v) }
     }
 
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe {
+            let h = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+            _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)))
+        }
+    }
+    #[inline(always)]
+    fn largest(self, a: Self::F) -> f32 {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe {
+            let h = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+            _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)))
+        }
+    }
+
     op! {
         add(a, b) = _mm256_add_ps(a, b);
         sub(a, b) = _mm256_sub_ps(a, b);
         mul(a, b) = _mm256_mul_ps(a, b);
+        div(a, b) = _mm256_div_ps(a, b);
+        floor(a) = _mm256_floor_ps(a);
+        sqrt(a) = _mm256_sqrt_ps(a);
         min(a, b) = _mm256_min_ps(a, b);
         max(a, b) = _mm256_max_ps(a, b);
         fma(a, b, c) = _mm256_fmadd_ps(a, b, c);

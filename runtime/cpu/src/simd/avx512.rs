@@ -66,10 +66,24 @@ impl Simd for Avx512 {
         unsafe { _mm512_mask_storeu_ps(p, mask(n), v) }
     }
 
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe { _mm512_reduce_add_ps(a) }
+    }
+    #[inline(always)]
+    fn largest(self, a: Self::F) -> f32 {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe { _mm512_reduce_max_ps(a) }
+    }
+
     op! {
         add(a, b) = _mm512_add_ps(a, b);
         sub(a, b) = _mm512_sub_ps(a, b);
         mul(a, b) = _mm512_mul_ps(a, b);
+        div(a, b) = _mm512_div_ps(a, b);
+        floor(a) = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a);
+        sqrt(a) = _mm512_sqrt_ps(a);
         min(a, b) = _mm512_min_ps(a, b);
         max(a, b) = _mm512_max_ps(a, b);
         fma(a, b, c) = _mm512_fmadd_ps(a, b, c);

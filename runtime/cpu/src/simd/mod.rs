@@ -76,6 +76,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
     /// a * b
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a / b
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
     /// The smaller; `b` if either is NaN.
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
     /// The larger; `b` if either is NaN.
@@ -86,12 +88,20 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn fnma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// To the nearest integer, ties to even.
     fn round(self, a: Self::F) -> Self::F;
+    /// The largest integer not above.
+    fn floor(self, a: Self::F) -> Self::F;
+    /// The square root.
+    fn sqrt(self, a: Self::F) -> Self::F;
     /// a * 2^n for integral n in -126..=127.
     fn scale2(self, a: Self::F, n: Self::F) -> Self::F;
     /// 1 / a to within 1 ulp, for 2^-125 < |a| < 2^125.
     fn recip(self, a: Self::F) -> Self::F;
     /// |a|
     fn abs(self, a: Self::F) -> Self::F;
+    /// The sum of all lanes, in an order of the instruction set's own.
+    fn sum(self, a: Self::F) -> f32;
+    /// The largest lane; NaN lanes may be lost.
+    fn largest(self, a: Self::F) -> f32;
     /// Per lane: `x` where a < b, else `y` (also for NaN).
     fn where_lt(self, a: Self::F, b: Self::F, x: Self::F, y: Self::F) -> Self::F;
 }

@@ -69,10 +69,24 @@ impl Simd for Neon {
         }
     }
 
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe { vaddvq_f32(a) }
+    }
+    #[inline(always)]
+    fn largest(self, a: Self::F) -> f32 {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe { vmaxnmvq_f32(a) }
+    }
+
     op! {
         add(a, b) = vaddq_f32(a, b);
         sub(a, b) = vsubq_f32(a, b);
         mul(a, b) = vmulq_f32(a, b);
+        div(a, b) = vdivq_f32(a, b);
+        floor(a) = vrndmq_f32(a);
+        sqrt(a) = vsqrtq_f32(a);
         min(a, b) = vbslq_f32(vcltq_f32(a, b), a, b);
         max(a, b) = vbslq_f32(vcgtq_f32(a, b), a, b);
         fma(a, b, c) = vfmaq_f32(c, a, b);

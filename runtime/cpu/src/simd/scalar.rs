@@ -62,6 +62,26 @@ impl Simd for Scalar {
         map(|i| a[i] * b[i])
     }
     #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        map(|i| a[i] / b[i])
+    }
+    #[inline(always)]
+    fn floor(self, a: Self::F) -> Self::F {
+        map(|i| a[i].floor())
+    }
+    #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        map(|i| a[i].sqrt())
+    }
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        (a[0] + a[2]) + (a[1] + a[3])
+    }
+    #[inline(always)]
+    fn largest(self, a: Self::F) -> f32 {
+        a[0].max(a[1]).max(a[2].max(a[3]))
+    }
+    #[inline(always)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
         map(|i| if a[i] < b[i] { a[i] } else { b[i] })
     }

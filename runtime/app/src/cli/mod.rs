@@ -1,0 +1,83 @@
+//! The command line: one module a subcommand, and what they share.
+
+mod doctor;
+mod eval;
+mod ui;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use ui::{Stop, Ui};
+
+/// How the program ends; part of its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    /// Everything asked for was done.
+    Done = 0,
+    /// Nothing was done: wrong usage, or something that all depends on cannot be loaded.
+    Unusable = 2,
+}
+
+/// Ended by an interrupt, as shells count it: 128 + SIGINT.
+const INTERRUPTED: i32 = 130;
+
+const EXIT_CODES: &str = "Exit codes:
+  0    everything asked for was done
+  1    some inputs failed, the others were done
+  2    wrong usage, or a file that everything depends on cannot be loaded
+  130  interrupted";
+
+/// Finds objects in pictures with YOLO-style models.
+#[derive(Parser)]
+#[command(name = "saltica", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Print reports as JSON, one record a line (the records are documented in SCHEMA.md)
+    #[arg(long, global = true)]
+    json: bool,
+    /// Say more: -v what is done, -vv how
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Eval(eval::Args),
+    Doctor(doctor::Args),
+}
+
+/// Parses the command line, runs it, tells errors.
+pub(crate) fn main() -> ExitCode {
+    let args = Args::parse();
+    let level = ["warn", "info", "debug"][usize::from(args.verbose.min(2))];
+    env_logger::Builder::from_env(env_logger::Env::new().filter_or("SALTICA_LOG", level))
+        .format_timestamp(None)
+        .format_target(false)
+        .init();
+    ui::remove_half_files_on_interrupt();
+    let mut ui = Ui::new(args.json);
+    let result = match args.command {
+        Command::Eval(a) => eval::run(&a, &mut ui),
+        Command::Doctor(a) => doctor::run(&a, &mut ui),
+    };
+    match result {
+        Ok(exit) => ExitCode::from(exit as u8),
+        // The reader has seen enough, as `head` does: no failure.
+        Err(Stop::PipeClosed) => ExitCode::from(Exit::Done as u8),
+        Err(Stop::Error(e)) => {
+            ui.error(&e.to_string());
+            ExitCode::from(Exit::Unusable as u8)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_do_not_contradict_each_other() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

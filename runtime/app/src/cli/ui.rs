@@ -1,0 +1,87 @@
+//! Where output goes: records or text to stdout, errors and progress to stderr.
+
+use super::INTERRUPTED;
+use saltica::report::{self, Style};
+use saltica::{Error, ErrorKind, output};
+use serde::Serialize;
+use std::io::{self, Stdout, Write};
+
+/// Why a subcommand ends early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Nobody reads stdout any more.
+    PipeClosed,
+    /// What went wrong.
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Self {
+        Stop::Error(e)
+    }
+}
+
+/// The two streams and how to write to them.
+pub(super) struct Ui {
+    out: Stdout,
+    /// Records instead of text.
+    pub(super) json: bool,
+    /// Style of stdout.
+    pub(super) style: Style,
+    error_style: Style,
+}
+
+impl Ui {
+    pub(super) fn new(json: bool) -> Self {
+        Ui { out: io::stdout(), json, style: Style::of(&io::stdout()), error_style: Style::of(&io::stderr()) }
+    }
+
+    /// Writes text to stdout.
+    pub(super) fn text(&mut self, text: &str) -> Result<(), Stop> {
+        let mut out = self.out.lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(stop)
+    }
+
+    /// Writes a record to stdout.
+    pub(super) fn record(&mut self, kind: &str, body: &impl Serialize) -> Result<(), Stop> {
+        report::write_record(&mut self.out.lock(), kind, body).map_err(stop)
+    }
+
+    /// Tells an error on stderr, where it cannot get between records.
+    pub(super) fn error(&self, message: &str) {
+        self.tell(&self.error_style.red("error:"), message);
+    }
+
+    /// Tells on stderr what a user should know though all goes on.
+    pub(super) fn warn(&self, message: &str) {
+        self.tell(&self.error_style.yellow("warning:"), message);
+    }
+
+    fn tell(&self, label: &str, message: &str) {
+        // Whoever closed stderr does not want to know.
+        let _ = writeln!(io::stderr(), "{label} {message}");
+    }
+}
+
+fn stop(e: io::Error) -> Stop {
+    if e.kind() == io::ErrorKind::BrokenPipe {
+        Stop::PipeClosed
+    } else {
+        Stop::Error(Error::new(ErrorKind::Io, format!("cannot write to stdout: {e}")))
+    }
+}
+
+/// On Ctrl-C and on a request to terminate: removes files that are half written, then ends the process.
+pub(super) fn remove_half_files_on_interrupt() {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    match signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) {
+        Ok(mut signals) => {
+            std::thread::spawn(move || {
+                if let Some(signal) = signals.forever().next() {
+                    output::abandon(INTERRUPTED - SIGINT + signal);
+                }
+            });
+        }
+        Err(e) => log::warn!("an interrupt may leave half-written files: no handler ({e})"),
+    }
+}

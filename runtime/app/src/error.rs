@@ -1,0 +1,51 @@
+use std::fmt;
+
+/// What went wrong, for code that wants to tell errors apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A flag, argument or combination of them that means nothing.
+    Usage,
+    /// A file or folder that cannot be found, read or written.
+    Io,
+    /// A file whose contents are not what its format demands.
+    Format,
+    /// A model that cannot be loaded or described.
+    Model,
+    /// A run of a model that failed.
+    Run,
+    /// A fallback that `--strict` forbids.
+    Strict,
+}
+
+/// Error of this crate: a kind and a sentence that says what was found, what was expected and what to do.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    /// An error of `kind` saying `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into() }
+    }
+
+    /// An operating system's refusal to do `what` (a verb, as in `read`) with `path`.
+    pub fn io(what: &str, path: &std::path::Path, cause: &std::io::Error) -> Self {
+        Error::new(ErrorKind::Io, format!("cannot {what} {}: {cause}", path.display()))
+    }
+
+    /// The kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,3 @@
+//! Where frames come from.
+
+pub mod sim;

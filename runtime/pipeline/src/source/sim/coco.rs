@@ -1,0 +1,219 @@
+//! Writes frames and their truth as a COCO data set: `images/` and `annotations.json`.
+//!
+//! Format: <https://cocodataset.org/#format-data>, object detection. Category ids start at 1, in the order of
+//! [`Class::ALL`]. Beyond COCO's fields an annotation carries `visibility`, `truncation`, `track_id`, `full_bbox` and
+//! `ignore`; what is to be ignored also has `iscrowd` 1, so that COCO's own evaluation leaves it out.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::sim::{FrameBuf, Sim};
+use super::spec::{LightKind, SceneKind, SimSpec};
+use super::truth::{Class, PixelBox, TruthObject};
+use crate::{Error, ErrorKind, Result};
+
+/// File format of the pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Picture {
+    /// JPEG at this quality, 1..=100.
+    Jpeg(u8),
+    /// PNG, lossless.
+    Png,
+}
+
+/// What to write for each specification.
+#[derive(Clone, Copy, Debug)]
+pub struct CocoOptions {
+    /// Frames of each specification.
+    pub frames: u64,
+    /// Number of the first frame.
+    pub first: u64,
+    /// Frames from one picture to the next: 1 writes every frame.
+    pub step: u64,
+    /// File format.
+    pub picture: Picture,
+}
+
+impl Default for CocoOptions {
+    /// Every frame from 0, as JPEG at quality 92.
+    fn default() -> Self {
+        CocoOptions { frames: 1, first: 0, step: 1, picture: Picture::Jpeg(92) }
+    }
+}
+
+#[derive(Serialize)]
+struct Info {
+    description: &'static str,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct Category {
+    id: usize,
+    name: &'static str,
+    supercategory: &'static str,
+}
+
+#[derive(Serialize)]
+struct ImageEntry {
+    id: u64,
+    file_name: String,
+    width: usize,
+    height: usize,
+    frame: u64,
+    seed: u64,
+    scene: &'static str,
+    light: &'static str,
+    rain: bool,
+}
+
+#[derive(Serialize)]
+struct Annotation {
+    id: u64,
+    image_id: u64,
+    category_id: usize,
+    bbox: [f32; 4],
+    full_bbox: [f32; 4],
+    area: f32,
+    iscrowd: u8,
+    ignore: u8,
+    visibility: f32,
+    truncation: f32,
+    track_id: u64,
+    velocity: [f32; 2],
+}
+
+#[derive(Serialize)]
+struct DataSet {
+    info: Info,
+    images: Vec<ImageEntry>,
+    annotations: Vec<Annotation>,
+    categories: Vec<Category>,
+}
+
+/// Writes `options.frames` frames of each specification below `dir`; `progress(done, total)` is called after each.
+///
+/// # Errors
+/// [`ErrorKind::Value`] for a specification or a quality out of range, [`ErrorKind::Io`] for a folder or file that
+/// cannot be written (named in the message), [`ErrorKind::Image`] when a picture cannot be encoded.
+pub fn write_coco(
+    specs: &[SimSpec],
+    options: &CocoOptions,
+    dir: &Path,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<()> {
+    if let Picture::Jpeg(q) = options.picture
+        && !(1..=100).contains(&q)
+    {
+        return Err(Error::new(ErrorKind::Value, format!("JPEG quality {q} is not possible: expected 1 to 100")));
+    }
+    let images = dir.join("images");
+    std::fs::create_dir_all(&images).map_err(|e| io("folder", &images, &e))?;
+    let mut set = DataSet {
+        info: Info { description: "Saltica simulated street scenes", version: env!("CARGO_PKG_VERSION") },
+        images: Vec::new(),
+        annotations: Vec::new(),
+        categories: Class::ALL
+            .iter()
+            .map(|c| Category { id: c.id() + 1, name: c.name(), supercategory: "street" })
+            .collect(),
+    };
+    let total = options.frames * specs.len() as u64;
+    let mut buf = FrameBuf::default();
+    for spec in specs {
+        let mut sim = Sim::open(spec)?;
+        for k in 0..options.frames {
+            let n = options.first + k * options.step.max(1);
+            let id = set.images.len() as u64 + 1;
+            let truth = sim.frame(n, &mut buf)?;
+            let extension = if options.picture == Picture::Png { "png" } else { "jpg" };
+            let file_name = format!("{id:08}.{extension}");
+            save(&images.join(&file_name), &buf, options.picture)?;
+            set.images.push(ImageEntry {
+                id,
+                file_name,
+                width: spec.width,
+                height: spec.height,
+                frame: n,
+                seed: spec.seed,
+                scene: scene_name(spec.scene),
+                light: light_name(spec.light_kind()),
+                rain: spec.rain,
+            });
+            for o in &truth.objects {
+                let next = set.annotations.len() as u64 + 1;
+                set.annotations.push(annotation(next, id, o));
+            }
+            progress(id, total);
+        }
+    }
+    let path = dir.join("annotations.json");
+    let file = File::create(&path).map_err(|e| io("file", &path, &e))?;
+    let mut out = BufWriter::new(file);
+    serde_json::to_writer(&mut out, &set)
+        .map_err(std::io::Error::from)
+        .and_then(|()| out.flush())
+        .map_err(|e| io("file", &path, &e))
+}
+
+fn annotation(id: u64, image_id: u64, o: &TruthObject) -> Annotation {
+    let xywh = |b: &PixelBox| [b.x0, b.y0, b.width(), b.height()];
+    Annotation {
+        id,
+        image_id,
+        category_id: o.class.id() + 1,
+        bbox: xywh(&o.bbox),
+        full_bbox: xywh(&o.full),
+        area: o.bbox.area(),
+        iscrowd: u8::from(o.ignore),
+        ignore: u8::from(o.ignore),
+        visibility: o.visibility,
+        truncation: o.truncation,
+        track_id: o.track,
+        velocity: [o.velocity.0, o.velocity.1],
+    }
+}
+
+fn save(path: &Path, buf: &FrameBuf, picture: Picture) -> Result<()> {
+    let file = File::create(path).map_err(|e| io("file", path, &e))?;
+    let mut out = BufWriter::new(file);
+    let (w, h) = (buf.width as u32, buf.height as u32);
+    let colour = image::ExtendedColorType::Rgb8;
+    let encoded = match picture {
+        Picture::Jpeg(q) => {
+            image::codecs::jpeg::JpegEncoder::new_with_quality(&mut out, q).encode(&buf.rgb, w, h, colour)
+        }
+        Picture::Png => {
+            use image::ImageEncoder;
+            image::codecs::png::PngEncoder::new(&mut out).write_image(&buf.rgb, w, h, colour)
+        }
+    };
+    encoded.map_err(|e| Error::new(ErrorKind::Image, format!("{}: {e}", path.display())))?;
+    out.flush().map_err(|e| io("file", path, &e))
+}
+
+fn io(what: &str, path: &Path, e: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot write {what} {}: {e}", path.display()))
+}
+
+fn scene_name(s: SceneKind) -> &'static str {
+    match s {
+        SceneKind::Street => "street",
+        SceneKind::Crowded => "crowded",
+        SceneKind::Sparse => "sparse",
+        SceneKind::Distractors => "distractors",
+        SceneKind::Empty => "empty",
+    }
+}
+
+fn light_name(l: LightKind) -> &'static str {
+    match l {
+        LightKind::Day => "day",
+        LightKind::Dusk => "dusk",
+        LightKind::Night => "night",
+    }
+}

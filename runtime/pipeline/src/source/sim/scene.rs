@@ -1,0 +1,176 @@
+//! A scene made ready: street, light, the drawn backdrop and the outlines of what stands in it.
+
+use super::backdrop::Backdrop;
+use super::draw::{bicycle, bus, car, dog, fixtures, person, props, truck};
+use super::effects;
+use super::light::{Light, Reach};
+use super::maths::{V3, v3};
+use super::mesh::{Mesh, Xf};
+use super::order::Ground;
+use super::raster::{Rect, Tile};
+use super::shadow::{Floor, Shadow};
+use super::spec::SimSpec;
+use super::street::Street;
+use super::truth::Class;
+use super::world::Actor;
+
+/// Outline of a prop, which hides what passes behind it.
+#[derive(Clone, Debug)]
+pub(super) struct Occluder {
+    /// In the frame's pixels, without shake.
+    pub(super) rect: Rect,
+    pub(super) alpha: Vec<u8>,
+    pub(super) ground: Ground,
+}
+
+/// What all frames of a scene share.
+#[derive(Clone, Debug)]
+pub(super) struct Scene {
+    pub(super) street: Street,
+    pub(super) light: Light,
+    pub(super) backdrop: Backdrop,
+    pub(super) occluders: Vec<Occluder>,
+}
+
+impl Scene {
+    pub(super) fn new(spec: &SimSpec) -> Scene {
+        let street = Street::new(spec);
+        let light = Light::new(spec);
+        let seed = super::maths::mix(spec.seed) as u32;
+        let backdrop = Backdrop::paint(&street, &light, seed, (spec.width, spec.height), spec.shake as usize);
+        let mut scene = Scene { street, light, backdrop, occluders: Vec::new() };
+        scene.place_props();
+        scene
+    }
+
+    fn place_props(&mut self) {
+        let b = &mut self.backdrop;
+        let m = b.margin as i32;
+        let frame = Rect { x0: 0, y0: 0, x1: b.width as i32, y1: b.height as i32 };
+        // Draws into the whole backdrop: its first pixel lies a margin outside of the frame.
+        let camera = self.street.camera.shifted(m, m);
+        let (mut mesh, mut tile, mut shadow) = (Mesh::new(), Tile::new(), Shadow::default());
+        let eye = camera.pos;
+        let mut order: Vec<usize> = (0..self.street.props.len()).collect();
+        let far = |k: &usize| {
+            let d = self.street.props[*k].pos - eye;
+            d.dot(d)
+        };
+        order.sort_by(|a, b| far(b).total_cmp(&far(a)));
+        for pass in 0..2 {
+            for &k in &order {
+                let p = &self.street.props[k];
+                let pose = Xf::pose(p.pos, p.heading);
+                mesh.start(pose, 12);
+                props::draw(&mut mesh, p.prop, p.key);
+                if pass == 0 {
+                    let mut floor = Floor {
+                        rgb: &mut b.rgb,
+                        width: b.width,
+                        height: b.height,
+                        ground: &b.ground,
+                        stride: b.width,
+                        origin: 0,
+                    };
+                    shadows(&mut shadow, &mut floor, &mesh, &pose, (0.3, 0.3), &camera, &self.light, &self.street);
+                    continue;
+                }
+                let reach = reach(&self.street, &self.light, p.pos);
+                if !tile.draw(&mesh, &camera, &self.light, reach, &frame, usize::MAX) {
+                    continue;
+                }
+                composite(&mut b.rgb, b.width, &tile);
+                let w = tile.rect.width();
+                let mut alpha = Vec::with_capacity(tile.rgba.len());
+                for (i, c) in tile.rgba.iter().enumerate() {
+                    alpha.push(c[3]);
+                    if c[3] >= 128 {
+                        let (x, y) = (tile.rect.x0 as usize + i % w, tile.rect.y0 as usize + i / w);
+                        b.ground[y * b.width + x] = 0;
+                    }
+                }
+                let rect =
+                    Rect { x0: tile.rect.x0 - m, y0: tile.rect.y0 - m, x1: tile.rect.x1 - m, y1: tile.rect.y1 - m };
+                self.occluders.push(Occluder { rect, alpha, ground: Ground::of(&pose, (0.15, 0.15)) });
+                if self.light.lamps_on() {
+                    for g in &mesh.glows {
+                        effects::halo(&mut b.rgb, &frame, &camera, g, |_, _, _| false);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Light that reaches an object standing at `p`.
+pub(super) fn reach(street: &Street, light: &Light, p: V3) -> Reach {
+    let sun = street.sunlit(v3(p.x, 0.9, p.z), light.sun_dir);
+    Reach { sun: f32::from(u8::from(sun)), lamp: if light.lamps_on() { street.lamplight(p) } else { 0.0 } }
+}
+
+/// The contact shadow and, in the sun, the cast one.
+pub(super) fn shadows(
+    shadow: &mut Shadow,
+    floor: &mut Floor<'_>,
+    mesh: &Mesh,
+    pose: &Xf,
+    footprint: (f32, f32),
+    camera: &super::camera::Camera,
+    light: &Light,
+    street: &Street,
+) {
+    shadow.contact(floor, pose, (footprint.0 * 1.08, footprint.1 * 1.02), camera, 0.62);
+    let total = light.diffuse(v3(0.0, 1.0, 0.0), Reach { sun: 1.0, lamp: 0.0 }).y;
+    let share = light.sun.y * light.sun_dir.y / total.max(1e-6);
+    if share > 0.15 && street.sunlit(v3(pose.t.x, 0.9, pose.t.z), light.sun_dir) {
+        // Brightness goes with the square root of light.
+        shadow.cast(floor, mesh, camera, light.sun_dir, 1.0 - (1.0 - share).sqrt());
+    }
+}
+
+/// Blends a tile over packed RGB rows of `width` pixels.
+pub(super) fn composite(rgb: &mut [u8], width: usize, tile: &Tile) {
+    let r = tile.rect;
+    let w = r.width();
+    for (y, src) in (r.y0..r.y1).zip(tile.rgba.chunks_exact(w)) {
+        let at = (y as usize * width + r.x0 as usize) * 3;
+        for (dst, c) in rgb[at..at + w * 3].chunks_exact_mut(3).zip(src) {
+            if c[3] == 255 {
+                dst.copy_from_slice(&c[..3]);
+            } else if c[3] != 0 {
+                let a = i32::from(c[3]) + i32::from(c[3] >> 7);
+                for ch in 0..3 {
+                    let d = i32::from(dst[ch]);
+                    dst[ch] = (d + (((i32::from(c[ch]) - d) * a) >> 8)) as u8;
+                }
+            }
+        }
+    }
+}
+
+/// Fills `mesh` with an actor; returns its pose and where the second part (a rider) begins.
+pub(super) fn build(mesh: &mut Mesh, a: &Actor, lamps: bool, segs: usize) -> (Xf, usize) {
+    let pose = Xf::pose(a.pos, a.heading);
+    mesh.start(pose, segs);
+    let mut second = usize::MAX;
+    match a.class {
+        Class::Car => car::draw(mesh, a.key, a.travelled, lamps, a.state == 1),
+        Class::Bus => bus::draw(mesh, a.key, a.travelled, lamps, a.state == 1),
+        Class::Truck => truck::draw(mesh, a.key, a.travelled, lamps, a.state == 1),
+        Class::Bicycle => {
+            bicycle::draw(mesh, a.key, a.travelled, lamps && a.active);
+            if a.active {
+                second = mesh.tris.len();
+                person::draw(mesh, a.key, person::Posture::Riding(bicycle::cranks(a.travelled)));
+            }
+        }
+        Class::Person => {
+            let posture = if a.active { person::Posture::Walking(a.travelled) } else { person::Posture::Standing };
+            person::draw(mesh, a.key, posture);
+        }
+        Class::Dog => dog::draw(mesh, a.key, a.travelled),
+        Class::TrafficLight => fixtures::traffic_light(mesh, a.key, a.state),
+        Class::Sign => fixtures::sign(mesh, a.key),
+    }
+    (pose, second)
+}

@@ -1,0 +1,201 @@
+//! Shadows on the ground: the mesh cast along the sun's rays, and the dark contact under an object.
+//!
+//! A mask of half the picture's resolution is filled with projected triangles, blurred by two box filters, and darkens
+//! the ground beneath.
+
+use super::camera::{Camera, NEAR};
+use super::maths::{V3, v3};
+use super::mesh::{Mesh, Xf};
+use super::raster::Rect;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shadow {
+    mask: Vec<u8>,
+    line: Vec<u8>,
+    /// In half-resolution pixels.
+    w: usize,
+    h: usize,
+    rect: Rect,
+    points: Vec<(f32, f32, bool)>,
+}
+
+/// Where shadows fall: the frame's pixels and which of them show the ground.
+pub(super) struct Floor<'a> {
+    pub(super) rgb: &'a mut [u8],
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) ground: &'a [u8],
+    /// Row length of `ground` and position of the frame's first pixel in it.
+    pub(super) stride: usize,
+    pub(super) origin: usize,
+}
+
+impl Shadow {
+    pub(super) fn reserve(&mut self, width: usize, height: usize) {
+        self.mask.reserve((width / 2 + 2) * (height / 2 + 2));
+        self.line.reserve(width.max(height) + 4);
+        self.points.reserve(8192);
+    }
+
+    /// Darkens the ground by `strength` (0..1) where the sun at `sun` does not reach past `mesh`.
+    pub(super) fn cast(&mut self, floor: &mut Floor<'_>, mesh: &Mesh, camera: &Camera, sun: V3, strength: f32) {
+        let k = 1.0 / sun.y.max(0.2);
+        self.points.clear();
+        for v in &mesh.verts {
+            let q = v3(v.p.x - sun.x * v.p.y * k, 0.0, v.p.z - sun.z * v.p.y * k);
+            self.push(camera, q);
+        }
+        let scale = self.place(floor, 8);
+        if self.rect.is_empty() {
+            return;
+        }
+        for t in &mesh.tris {
+            self.triangle(t[0] as usize, t[1] as usize, t[2] as usize);
+        }
+        self.blur((scale * 0.045) as usize + 1);
+        self.darken(floor, strength);
+    }
+
+    /// Darkens the ground under an object of the given footprint: less sky reaches it there.
+    pub(super) fn contact(&mut self, floor: &mut Floor<'_>, pose: &Xf, footprint: (f32, f32), camera: &Camera, strength: f32) {
+        self.points.clear();
+        let (w, l) = footprint;
+        // An octagon in the footprint.
+        for (x, z) in [(-0.7, 1.0), (0.7, 1.0), (1.0, 0.8), (1.0, -0.8), (0.7, -1.0), (-0.7, -1.0), (-1.0, -0.8), (-1.0, 0.8)] {
+            let p = pose.point(v3(x * w, 0.0, z * l));
+            self.push(camera, v3(p.x, 0.0, p.z));
+        }
+        let scale = self.place(floor, 12);
+        if self.rect.is_empty() {
+            return;
+        }
+        for k in 1..7 {
+            self.triangle(0, k, k + 1);
+        }
+        self.blur((scale * 0.14 * w.min(1.0)) as usize + 1);
+        self.darken(floor, strength);
+    }
+
+    fn push(&mut self, camera: &Camera, q: V3) {
+        let v = camera.view(q);
+        let (x, y) = camera.pixel(v3(v.x, v.y, v.z.max(NEAR)));
+        self.points.push((x, y, v.z >= NEAR));
+    }
+
+    /// Sets the mask's rectangle around the points; returns half-resolution pixels per metre, roughly.
+    fn place(&mut self, floor: &Floor<'_>, margin: i32) -> f32 {
+        let (mut x0, mut y0, mut x1, mut y1) = (f32::MAX, f32::MAX, f32::MIN, f32::MIN);
+        for p in self.points.iter().filter(|p| p.2) {
+            x0 = x0.min(p.0);
+            y0 = y0.min(p.1);
+            x1 = x1.max(p.0);
+            y1 = y1.max(p.1);
+        }
+        self.rect = Rect::default();
+        if x1 < x0 {
+            return 0.0;
+        }
+        let frame = Rect { x0: 0, y0: 0, x1: floor.width as i32, y1: floor.height as i32 };
+        let all = Rect { x0: x0 as i32 - margin, y0: y0 as i32 - margin, x1: x1 as i32 + margin, y1: y1 as i32 + margin };
+        let mut r = all.and(&frame);
+        if r.is_empty() {
+            return 0.0;
+        }
+        r.x0 &= !1;
+        r.y0 &= !1;
+        self.rect = r;
+        self.w = r.width().div_ceil(2);
+        self.h = r.height().div_ceil(2);
+        self.mask.clear();
+        self.mask.resize(self.w * self.h, 0);
+        ((x1 - x0).min(1.0e4)) * 0.12
+    }
+
+    fn triangle(&mut self, a: usize, b: usize, c: usize) {
+        let p = [self.points[a], self.points[b], self.points[c]];
+        if !(p[0].2 && p[1].2 && p[2].2) {
+            return;
+        }
+        let mut q = p.map(|v| ((v.0 - self.rect.x0 as f32) * 0.5, (v.1 - self.rect.y0 as f32) * 0.5));
+        if q.iter().any(|v| !(v.0.abs() < 1.0e5 && v.1.abs() < 1.0e5)) {
+            return;
+        }
+        if q[1].1 < q[0].1 {
+            q.swap(0, 1);
+        }
+        if q[2].1 < q[1].1 {
+            q.swap(1, 2);
+        }
+        if q[1].1 < q[0].1 {
+            q.swap(0, 1);
+        }
+        let (w, h) = (self.w as i32, self.h as i32);
+        let first = |y: f32| ((y + 0.5) as i32).clamp(0, h);
+        let slope = |a: (f32, f32), b: (f32, f32)| if b.1 - a.1 > 1e-4 { (b.0 - a.0) / (b.1 - a.1) } else { 0.0 };
+        let long = slope(q[0], q[2]);
+        for (a, b) in [(q[0], q[1]), (q[1], q[2])] {
+            let short = slope(a, b);
+            for y in first(a.1)..first(b.1) {
+                let yc = y as f32 + 0.5;
+                let (xa, xb) = (q[0].0 + long * (yc - q[0].1), a.0 + short * (yc - a.1));
+                let l = ((xa.min(xb) + 0.5) as i32).clamp(0, w);
+                let r = ((xa.max(xb) + 0.5) as i32).clamp(0, w);
+                if l < r {
+                    self.mask[(y * w + l) as usize..(y * w + r) as usize].fill(255);
+                }
+            }
+        }
+    }
+
+    /// One pass of a box filter of `2r + 1` along rows and along columns.
+    fn blur(&mut self, r: usize) {
+        let r = r.clamp(1, 10);
+        for y in 0..self.h {
+            let row = &mut self.mask[y * self.w..(y + 1) * self.w];
+            self.line.clear();
+            self.line.extend_from_slice(row);
+            box_filter(&self.line, r, |x, v| row[x] = v);
+        }
+        for x in 0..self.w {
+            self.line.clear();
+            self.line.extend((0..self.h).map(|y| self.mask[y * self.w + x]));
+            let (mask, w) = (&mut self.mask, self.w);
+            box_filter(&self.line, r, |y, v| mask[y * w + x] = v);
+        }
+    }
+
+    fn darken(&self, floor: &mut Floor<'_>, strength: f32) {
+        let k = (strength * 256.0) as u32;
+        for y in self.rect.y0..self.rect.y1 {
+            let my = (y - self.rect.y0) as usize / 2;
+            let mask = &self.mask[my * self.w..(my + 1) * self.w];
+            let at = y as usize * floor.width;
+            let ground = floor.origin + y as usize * floor.stride;
+            for x in self.rect.x0..self.rect.x1 {
+                let m = mask[(x - self.rect.x0) as usize / 2];
+                if m != 0 && floor.ground[ground + x as usize] != 0 {
+                    let f = 65536 - u32::from(m) * k;
+                    let p = (at + x as usize) * 3;
+                    for c in &mut floor.rgb[p..p + 3] {
+                        *c = ((u32::from(*c) * f) >> 16) as u8;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn box_filter(src: &[u8], r: usize, mut out: impl FnMut(usize, u8)) {
+    let n = src.len();
+    let inv = 65536 / (2 * r as u32 + 1);
+    let mut sum: u32 = src.iter().take(r).map(|v| u32::from(*v)).sum();
+    for i in 0..n {
+        if i + r < n {
+            sum += u32::from(src[i + r]);
+        }
+        if i > r {
+            sum -= u32::from(src[i - r - 1]);
+        }
+        out(i, ((sum * inv) >> 16) as u8);
+    }
+}

@@ -1,0 +1,413 @@
+//! One frame from start to end.
+
+use std::sync::Arc;
+
+use super::camera::Camera;
+use super::effects::{self, Noise};
+use super::index;
+use super::maths::{V3, lerp, mix, v3};
+use super::mesh::{Mesh, Xf};
+use super::order::{self, Ground};
+use super::raster::{Coverage, Rect, Tile};
+use super::scene::{self, Scene};
+use super::shadow::{Floor, Shadow};
+use super::spec::SimSpec;
+use super::truth::{Class, PixelBox, Truth, TruthObject};
+use super::world::{self, Actor};
+use crate::Result;
+
+/// A picture in memory: packed 8-bit RGB, `width * height * 3` bytes, rows from the top.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameBuf {
+    /// Pixels of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Red, green, blue of each pixel.
+    pub rgb: Vec<u8>,
+}
+
+/// The simulated camera. Cloning it shares the scene and gives the clone working memory of its own.
+#[derive(Clone, Debug)]
+pub struct Sim {
+    spec: SimSpec,
+    scene: Arc<Scene>,
+    noise: Arc<Noise>,
+    truth: Truth,
+    actors: Vec<Actor>,
+    later: Vec<Actor>,
+    drawn: Vec<Drawn>,
+    meshes: Vec<Mesh>,
+    tile: Tile,
+    shadow: Shadow,
+    owner: Vec<u8>,
+    grounds: Vec<Ground>,
+    degree: Vec<u32>,
+    order: Vec<u32>,
+    sums: Vec<[u16; 4]>,
+}
+
+/// An actor in view, on its way into the picture.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    actor: Actor,
+    pose: Xf,
+    second: usize,
+    depth: f32,
+    velocity: (f32, f32),
+    truncation: f32,
+    /// Coverage of the whole or of bicycle and rider.
+    cover: [Coverage; 2],
+}
+
+impl Sim {
+    /// Prepares a scene: lays out the street and draws its backdrop (some tenths of a second at 1280x720).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`](crate::ErrorKind::Value) when a value of `spec` is out of range.
+    pub fn open(spec: &SimSpec) -> Result<Sim> {
+        spec.check()?;
+        let scene = Scene::new(spec);
+        let n = spec.object_count() as usize;
+        let (w, h) = (spec.width, spec.height);
+        let mut sim = Sim {
+            spec: spec.clone(),
+            scene: Arc::new(scene),
+            noise: Arc::new(Noise::new(spec.noise, w * 3)),
+            truth: Truth::default(),
+            actors: Vec::with_capacity(n + 8),
+            later: Vec::with_capacity(n + 8),
+            drawn: Vec::with_capacity(n + 8),
+            meshes: (0..n + 1).map(|_| Mesh::new()).collect(),
+            tile: Tile::new(),
+            shadow: Shadow::default(),
+            owner: vec![0; w * h],
+            grounds: Vec::with_capacity(n + 8),
+            degree: Vec::with_capacity(n + 8),
+            order: Vec::with_capacity(n + 8),
+            sums: Vec::new(),
+        };
+        sim.truth.objects.reserve(2 * n + 8);
+        sim.tile.reserve(w, h);
+        sim.shadow.reserve(w, h);
+        Ok(sim)
+    }
+
+    /// What is simulated.
+    pub fn spec(&self) -> &SimSpec {
+        &self.spec
+    }
+
+    /// Draws frame `n` into `buf`, which takes the size of the specification, and returns its truth. After the first
+    /// call nothing is allocated (unless `jpeg` is on, whose codec allocates).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Image`](crate::ErrorKind::Image) when the JPEG codec fails, which its input gives no reason for.
+    pub fn frame(&mut self, n: u64, buf: &mut FrameBuf) -> Result<&Truth> {
+        let (w, h) = (self.spec.width, self.spec.height);
+        buf.width = w;
+        buf.height = h;
+        buf.rgb.resize(w * h * 3, 0);
+        let scene = Arc::clone(&self.scene);
+        let (dx, dy) = self.shake(n);
+        let camera = scene.street.camera.shifted(dx, dy);
+        let origin = self.copy_backdrop(&scene, dx, dy, &mut buf.rgb);
+        self.gather(&scene, &camera, n);
+        let frame = Rect { x0: 0, y0: 0, x1: w as i32, y1: h as i32 };
+        let mut floor = Floor {
+            rgb: &mut buf.rgb,
+            width: w,
+            height: h,
+            ground: &scene.backdrop.ground,
+            stride: scene.backdrop.width,
+            origin,
+        };
+        for (d, mesh) in self.drawn.iter().zip(&self.meshes) {
+            if d.actor.pos.y == 0.0 {
+                let f = d.actor.footprint;
+                let f = match d.actor.class {
+                    Class::Car | Class::Bus | Class::Truck => (f.0 * 0.98, f.1 * 0.98),
+                    _ => f,
+                };
+                scene::shadows(&mut self.shadow, &mut floor, mesh, &d.pose, f, &camera, &scene.light, &scene.street);
+            }
+        }
+        self.grounds.clear();
+        self.grounds.extend(self.drawn.iter().map(|d| Ground::of(&d.pose, d.actor.footprint)));
+        order::back_to_front(&self.grounds, camera.pos, &mut self.degree, &mut self.order);
+        self.owner.fill(0);
+        for k in 0..self.order.len() {
+            let id = self.order[k] as usize;
+            self.draw(&scene, &camera, &frame, id, (dx, dy), origin, &mut buf.rgb);
+        }
+        if scene.light.lamps_on() {
+            self.halos(&scene, &camera, &frame, origin, &mut buf.rgb);
+        }
+        if self.spec.rain {
+            effects::rain(&mut buf.rgb, w, h, mix(self.spec.seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        }
+        self.noise.apply(&mut buf.rgb, w * 3, mix(self.spec.seed) ^ mix(n));
+        if self.spec.index {
+            index::write(&mut buf.rgb, w, n);
+            for row in self.owner.chunks_exact_mut(w).take(index::INDEX_SIZE.1) {
+                row[..index::INDEX_SIZE.0].fill(0);
+            }
+        }
+        if let Some(q) = self.spec.jpeg {
+            effects::jpeg(&mut buf.rgb, w, h, q)?;
+        }
+        self.tell(n);
+        Ok(&self.truth)
+    }
+
+    /// Displacement of the picture at frame `n`: smooth noise over about a third of a second.
+    fn shake(&self, n: u64) -> (i32, i32) {
+        if self.spec.shake == 0 {
+            return (0, 0);
+        }
+        let period = u64::from(self.spec.fps.div_ceil(4).max(1));
+        let (cell, t) = (n / period, (n % period) as f32 / period as f32);
+        let t = t * t * (3.0 - 2.0 * t);
+        let at = |c: u64, axis: u64| (mix(self.spec.seed ^ c << 8 ^ axis) >> 40) as f32 / 8_388_608.0 - 1.0;
+        let f = |axis: u64| (lerp(at(cell, axis), at(cell + 1, axis), t) * self.spec.shake as f32) as i32;
+        (f(1), f(2))
+    }
+
+    /// Copies the backdrop; returns where the frame's first pixel lies in it.
+    fn copy_backdrop(&self, scene: &Scene, dx: i32, dy: i32, rgb: &mut [u8]) -> usize {
+        let b = &scene.backdrop;
+        let (x, y) = ((b.margin as i32 - dx) as usize, (b.margin as i32 - dy) as usize);
+        let w = self.spec.width;
+        for (row, dst) in rgb.chunks_exact_mut(w * 3).enumerate() {
+            let at = ((y + row) * b.width + x) * 3;
+            dst.copy_from_slice(&b.rgb[at..at + w * 3]);
+        }
+        y * b.width + x
+    }
+
+    /// Finds who may be in view and builds the meshes.
+    fn gather(&mut self, scene: &Scene, camera: &Camera, n: u64) {
+        world::actors(&scene.street, self.spec.seed, n, self.spec.fps, &mut self.actors);
+        world::actors(&scene.street, self.spec.seed, n + 1, self.spec.fps, &mut self.later);
+        self.drawn.clear();
+        for (a, b) in self.actors.iter().zip(&self.later) {
+            let middle = |a: &Actor| a.pos + v3(0.0, a.height * 0.5, 0.0);
+            let v = camera.view(middle(a));
+            let radius = (a.footprint.0 * a.footprint.0 + a.footprint.1 * a.footprint.1 + 3.0).sqrt();
+            if v.z < -radius || !in_cone(camera, v, radius, self.spec.width as f32, self.spec.height as f32) {
+                continue;
+            }
+            let velocity = if a.track == b.track { motion(camera, middle(a), middle(b), self.spec.fps) } else { (0.0, 0.0) };
+            let size = camera.focal * a.height.max(1.0) / v.z.max(0.5);
+            let segs = if size < 50.0 {
+                6
+            } else if size < 140.0 {
+                8
+            } else if size < 320.0 {
+                10
+            } else {
+                14
+            };
+            let mesh = &mut self.meshes[self.drawn.len()];
+            let (pose, second) = scene::build(mesh, a, scene.light.lamps_on(), segs);
+            self.drawn.push(Drawn {
+                actor: *a,
+                pose,
+                second,
+                depth: v.z,
+                velocity,
+                truncation: 0.0,
+                cover: [Coverage::default(); 2],
+            });
+        }
+    }
+
+    fn draw(
+        &mut self,
+        scene: &Scene,
+        camera: &Camera,
+        frame: &Rect,
+        id: usize,
+        shake: (i32, i32),
+        origin: usize,
+        rgb: &mut [u8],
+    ) {
+        let d = &mut self.drawn[id];
+        let mesh = &self.meshes[id];
+        let reach = scene::reach(&scene.street, &scene.light, d.actor.pos);
+        let tile = &mut self.tile;
+        if !tile.draw(mesh, camera, &scene.light, reach, frame, d.second) {
+            return;
+        }
+        let b = tile.bounds;
+        let all = (b[2] - b[0]) * (b[3] - b[1]);
+        let inside = (b[2].min(frame.x1 as f32) - b[0].max(0.0)) * (b[3].min(frame.y1 as f32) - b[1].max(0.0));
+        d.truncation = (1.0 - inside / all.max(1e-6)).clamp(0.0, 1.0);
+        if d.second == usize::MAX {
+            d.cover = [tile.whole(), Coverage::default()];
+        } else {
+            let n = mesh.tris.len();
+            d.cover = [tile.cover(mesh, camera, 0..d.second), tile.cover(mesh, camera, d.second..n)];
+        }
+        hide(tile, scene, &self.grounds[id], camera.pos, shake, d.depth, origin);
+        if self.spec.blur > 0.0 {
+            let k = self.spec.blur / self.spec.fps as f32;
+            effects::smear(tile, d.velocity.0 * k, d.velocity.1 * k, frame, &mut self.sums);
+        }
+        scene::composite(rgb, self.spec.width, tile);
+        // Owners: two numbers an actor, for a bicycle and its rider.
+        let w = tile.rect.width();
+        for (y, who) in (tile.rect.y0..tile.rect.y1).zip(tile.who.chunks_exact(w)) {
+            let at = y as usize * self.spec.width + tile.rect.x0 as usize;
+            for (o, p) in self.owner[at..at + w].iter_mut().zip(who) {
+                if *p != 0 {
+                    *o = (2 * id) as u8 + *p;
+                }
+            }
+        }
+    }
+
+    fn halos(&self, scene: &Scene, camera: &Camera, frame: &Rect, origin: usize, rgb: &mut [u8]) {
+        let w = self.spec.width;
+        for (id, d) in self.drawn.iter().enumerate() {
+            for g in &self.meshes[id].glows {
+                effects::halo(rgb, frame, camera, g, |x, y, z| {
+                    let o = self.owner[y as usize * w + x as usize];
+                    let own = o == 0 || usize::from((o - 1) / 2) == id;
+                    let wall = scene.backdrop.depth[origin + y as usize * scene.backdrop.width + x as usize];
+                    !own && self.drawn[usize::from((o - 1) / 2)].depth < d.depth || wall < z - 0.5
+                });
+            }
+        }
+    }
+
+    /// Counts what is visible and writes the truth.
+    fn tell(&mut self, n: u64) {
+        self.truth.frame = n;
+        self.truth.objects.clear();
+        let w = self.spec.width;
+        for &id in &self.order {
+            let d = &self.drawn[id as usize];
+            let parts = if d.second == usize::MAX { 1 } else { 2 };
+            for part in 0..parts {
+                let c = &d.cover[part];
+                if c.pixels == 0 {
+                    continue;
+                }
+                let me = (2 * id + part as u32 + 1) as u8;
+                let Some((seen, pixels)) = visible(&self.owner, w, c, me) else { continue };
+                let class = if part == 1 { Class::Person } else { d.actor.class };
+                let full = PixelBox { x0: c.extent[0], y0: c.extent[1], x1: c.extent[2], y1: c.extent[3] };
+                // Where nothing hides an edge, the exact one is better than whole pixels.
+                let near = |a: f32, b: f32| if (a - b).abs() <= 1.51 { b } else { a };
+                let bbox = PixelBox {
+                    x0: near(seen.x0, full.x0),
+                    y0: near(seen.y0, full.y0),
+                    x1: near(seen.x1, full.x1),
+                    y1: near(seen.y1, full.y1),
+                };
+                let visibility = (pixels as f32 / c.pixels as f32).min(1.0);
+                let tiny = bbox.width() < 4.0 || bbox.height() < 4.0 || bbox.area() < 32.0;
+                self.truth.objects.push(TruthObject {
+                    class,
+                    bbox,
+                    full,
+                    visibility,
+                    truncation: d.truncation,
+                    track: 2 * d.actor.track + part as u64,
+                    velocity: d.velocity,
+                    ignore: visibility < 0.15 || d.truncation > 0.85 || tiny,
+                });
+            }
+        }
+    }
+}
+
+/// Whether a sphere can touch the picture.
+fn in_cone(camera: &Camera, v: V3, radius: f32, w: f32, h: f32) -> bool {
+    let (l, r) = (camera.centre.0 / camera.focal, (w - camera.centre.0) / camera.focal);
+    let (t, b) = (camera.centre.1 / camera.focal, (h - camera.centre.1) / camera.focal);
+    let side = |p: f32, k: f32| p - k * v.z <= radius * (1.0 + k * k).sqrt();
+    side(v.x, r) && side(-v.x, l) && side(v.y, b) && side(-v.y, t)
+}
+
+/// Velocity in the picture between two places one frame apart, in pixels per second.
+fn motion(camera: &Camera, a: V3, b: V3, fps: u32) -> (f32, f32) {
+    let (va, vb) = (camera.view(a), camera.view(b));
+    if va.z < 0.5 || vb.z < 0.5 {
+        return (0.0, 0.0);
+    }
+    let (pa, pb) = (camera.pixel(va), camera.pixel(vb));
+    ((pb.0 - pa.0) * fps as f32, (pb.1 - pa.1) * fps as f32)
+}
+
+/// Takes out of a tile what houses and props hide.
+fn hide(tile: &mut Tile, scene: &Scene, ground: &Ground, eye: V3, shake: (i32, i32), depth: f32, origin: usize) {
+    let r = tile.rect;
+    let w = r.width();
+    let b = &scene.backdrop;
+    for y in r.y0..r.y1 {
+        let row = (y - r.y0) as usize * w;
+        let at = origin + y as usize * b.width + r.x0 as usize;
+        let behind = &b.depth[at..at + w];
+        if behind.iter().any(|z| *z < depth - 0.6) {
+            for (i, z) in behind.iter().enumerate() {
+                // The ground under an object's near side is nearer than its middle.
+                if *z < depth - 0.6 && b.ground[at + i] == 0 {
+                    tile.rgba[row + i][3] = 0;
+                    tile.who[row + i] = 0;
+                }
+            }
+        }
+    }
+    for o in &scene.occluders {
+        let moved = Rect {
+            x0: o.rect.x0 + shake.0,
+            y0: o.rect.y0 + shake.1,
+            x1: o.rect.x1 + shake.0,
+            y1: o.rect.y1 + shake.1,
+        };
+        let both = moved.and(&r);
+        if both.is_empty() || !order::before(&o.ground, ground, eye) {
+            continue;
+        }
+        let ow = moved.width();
+        for y in both.y0..both.y1 {
+            let from = (y - moved.y0) as usize * ow + (both.x0 - moved.x0) as usize;
+            let to = (y - r.y0) as usize * w + (both.x0 - r.x0) as usize;
+            for i in 0..both.width() {
+                let a = u32::from(o.alpha[from + i]);
+                if a != 0 {
+                    let c = &mut tile.rgba[to + i];
+                    c[3] = (u32::from(c[3]) * (255 - a) / 255) as u8;
+                    if a >= 128 {
+                        tile.who[to + i] = 0;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Extent and number of the pixels that `me` owns.
+fn visible(owner: &[u8], width: usize, c: &Coverage, me: u8) -> Option<(PixelBox, u32)> {
+    let (x0, y0) = (c.extent[0] as usize, c.extent[1] as usize);
+    let (x1, y1) = ((c.extent[2] + 0.99) as usize, (c.extent[3] + 0.99) as usize);
+    let (x1, y1) = (x1.min(width), y1.min(owner.len() / width));
+    let (mut lo, mut hi, mut top, mut bottom, mut pixels) = (usize::MAX, 0, usize::MAX, 0, 0u32);
+    for y in y0..y1 {
+        let row = &owner[y * width + x0..y * width + x1];
+        let n: u32 = row.iter().map(|o| u32::from(*o == me)).sum();
+        if n == 0 {
+            continue;
+        }
+        pixels += n;
+        top = top.min(y);
+        bottom = y + 1;
+        if let (Some(l), Some(r)) = (row.iter().position(|o| *o == me), row.iter().rposition(|o| *o == me)) {
+            lo = lo.min(x0 + l);
+            hi = hi.max(x0 + r + 1);
+        }
+    }
+    (pixels > 0).then(|| (PixelBox { x0: lo as f32, y0: top as f32, x1: hi as f32, y1: bottom as f32 }, pixels))
+}

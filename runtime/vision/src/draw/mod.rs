@@ -1,0 +1,205 @@
+//! Annotated pictures: boxes, labels, scores, keypoints, masks and oriented boxes, drawn into the picture.
+//!
+//! Lines and text grow with the picture, so that a label reads the same on a thumbnail and on a 50-megapixel photo shown
+//! at the same size. Boxes are drawn first and labels last, the best object on top.
+
+mod canvas;
+mod text;
+
+use crate::{Detection, Detections, Image, Result};
+use canvas::Canvas;
+use std::borrow::Cow;
+use text::Text;
+
+/// Pairs of COCO's 17 person keypoints that belong together.
+const LIMBS: [(usize, usize); 18] = [
+    (15, 13),
+    (13, 11),
+    (16, 14),
+    (14, 12),
+    (11, 12),
+    (5, 11),
+    (6, 12),
+    (5, 6),
+    (5, 7),
+    (6, 8),
+    (7, 9),
+    (8, 10),
+    (1, 2),
+    (0, 1),
+    (0, 2),
+    (1, 3),
+    (2, 4),
+    (3, 5),
+];
+
+/// How sure a keypoint must be to be drawn.
+const VISIBLE: f32 = 0.5;
+
+/// Draws results into pictures. Made once; holds the font.
+pub struct Annotator {
+    text: Text,
+}
+
+impl Annotator {
+    /// With the built-in font (DejaVu Sans Mono).
+    pub fn new() -> Result<Self> {
+        Ok(Annotator { text: Text::new()? })
+    }
+
+    /// Draws `found` into `picture`; `label` names a class (usually [`crate::Head::label`]).
+    pub fn draw<'a>(&self, picture: &mut Image, found: &Detections, label: impl Fn(u32) -> Cow<'a, str>) {
+        let side = ((picture.width() * picture.height()) as f32).sqrt();
+        let line = (side / 250.0).round().max(1.0);
+        let size = (side / 36.0).clamp(11.0, 400.0);
+        let mut canvas = Canvas::new(picture);
+        // Weak ones first, so that strong ones lie on top.
+        for d in found.items().iter().rev() {
+            if let Some(mask) = found.mask(d) {
+                canvas.blend(d.bbox, color(d.class), 0.45, |x, y| mask.contains(x, y));
+            }
+        }
+        for d in found.items().iter().rev() {
+            let c = color(d.class);
+            match &d.oriented {
+                Some(turned) => {
+                    let k = turned.corners();
+                    (0..4).for_each(|i| canvas.segment(k[i], k[(i + 1) % 4], line, c));
+                }
+                None => canvas.frame(d.bbox, line as usize, c),
+            }
+            self.points(&mut canvas, d, found, line);
+        }
+        for d in found.items().iter().rev() {
+            let text = format!("{} {:.2}", label(d.class), d.score);
+            self.plate(&mut canvas, d, &text, size, line);
+        }
+    }
+
+    fn points(&self, canvas: &mut Canvas<'_>, d: &Detection, found: &Detections, line: f32) {
+        let points = found.keypoints(d);
+        if points.len() == 17 {
+            for (i, &(a, b)) in LIMBS.iter().enumerate() {
+                let (a, b) = (points[a], points[b]);
+                if a.score > VISIBLE && b.score > VISIBLE {
+                    canvas.segment((a.x, a.y), (b.x, b.y), line, color(i as u32 + 3));
+                }
+            }
+        }
+        for (i, p) in points.iter().enumerate().filter(|(_, p)| p.score > VISIBLE) {
+            canvas.disc((p.x, p.y), line * 1.5 + 1.0, [255; 3]);
+            canvas.disc((p.x, p.y), line * 1.5, color(i as u32 + 3));
+        }
+    }
+
+    /// The label on a filled plate: above the box, else inside its top; always inside the picture.
+    fn plate(&self, canvas: &mut Canvas<'_>, d: &Detection, text: &str, size: f32, line: f32) {
+        let c = color(d.class);
+        let pad = (size * 0.2).ceil();
+        let (pw, ph) = (canvas.width() as f32, canvas.height() as f32);
+        let (mut size, mut width) = (size, self.text.width(text, size));
+        if width + 2.0 * pad > pw {
+            // A label wider than the picture shrinks, down to what can still be read.
+            size = (size * (pw - 2.0 * pad) / width).max(8.0);
+            width = self.text.width(text, size);
+        }
+        let (w, h) = ((width + 2.0 * pad).ceil(), (size + pad).ceil());
+        let corner = d.bbox[0] - line / 2.0;
+        let x = corner.min(pw - w).max(0.0).floor();
+        let above = d.bbox[1] - line / 2.0 - h;
+        let y = if above >= 0.0 { above } else { (d.bbox[1] + line / 2.0).min(ph - h).max(0.0) }.floor();
+        canvas.fill([x, y, x + w, y + h], c);
+        let ink = if luminance(c) > 140.0 { [0; 3] } else { [255; 3] };
+        self.text.draw(canvas, text, (x + pad, y + pad / 2.0), size, ink);
+    }
+}
+
+/// The colour of a class: hues a golden angle apart, so that near class numbers look unlike, in three brightnesses.
+pub fn color(class: u32) -> [u8; 3] {
+    let hue = (f64::from(class) * 0.618_033_988_749_895 + 0.02).fract() * 6.0;
+    let (saturation, value) = [(0.95, 0.95), (0.6, 1.0), (1.0, 0.65)][(class as usize / 8) % 3];
+    let channel = |n: f64| {
+        let k = (n + hue) % 6.0;
+        let v: f64 = value - value * saturation * k.min(4.0 - k).clamp(0.0, 1.0);
+        (v * 255.0).round() as u8
+    };
+    [channel(5.0), channel(3.0), channel(1.0)]
+}
+
+/// ITU-R BT.601 luma.
+fn luminance([r, g, b]: [u8; 3]) -> f32 {
+    0.299 * f32::from(r) + 0.587 * f32::from(g) + 0.114 * f32::from(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OrientedBox;
+
+    fn found(boxes: &[[f32; 4]]) -> Detections {
+        let mut out = Detections::new();
+        for (i, &bbox) in boxes.iter().enumerate() {
+            out.items.push(Detection {
+                class: i as u32,
+                score: 0.9 - i as f32 * 0.1,
+                bbox,
+                oriented: None,
+                keypoints: (0, 0),
+                mask: None,
+            });
+        }
+        out
+    }
+
+    fn gray(w: usize, h: usize) -> Image {
+        Image::from_rgb(w, h, vec![90; w * h * 3]).unwrap()
+    }
+
+    #[test]
+    fn a_box_is_a_crisp_frame_of_its_colour() {
+        let mut p = gray(320, 320);
+        Annotator::new().unwrap().draw(&mut p, &found(&[[100.0, 120.0, 200.0, 260.0]]), |_| "cat".into());
+        assert_eq!(p.pixel(150, 259), Some(color(0)), "bottom edge");
+        assert_eq!(p.pixel(100, 200), Some(color(0)), "left edge");
+        assert_eq!(p.pixel(199, 200), Some(color(0)), "right edge");
+        assert_eq!(p.pixel(150, 200), Some([90; 3]), "inside");
+        assert_eq!(p.pixel(150, 261), Some([90; 3]), "below");
+        // The plate stands above the box, and holds text in another colour.
+        let plate: Vec<_> = (106..120)
+            .flat_map(|y| (100..160).map(move |x| (x, y)))
+            .map(|(x, y)| p.pixel(x, y).unwrap())
+            .collect();
+        assert!(plate.iter().filter(|&&c| c == color(0)).count() > 100);
+        assert!(plate.iter().any(|&c| luminance(c) < 60.0 || luminance(c) > 230.0));
+    }
+
+    #[test]
+    fn no_picture_or_box_is_too_small_or_too_far() {
+        let a = Annotator::new().unwrap();
+        for (w, h) in [(1, 1), (1, 500), (500, 1), (7, 3), (64, 64)] {
+            let mut p = gray(w, h);
+            let (fw, fh) = (w as f32, h as f32);
+            let mut f = found(&[
+                [0.0, 0.0, fw, fh],
+                [fw, fh, fw, fh],
+                [0.0, 0.0, 0.0, 0.0],
+                [0.2, 0.4, fw - 0.3, fh - 0.1],
+            ]);
+            f.items[1].oriented = Some(OrientedBox { center: (1e9, -1e9), size: (1e12, 5.0), angle: 1.0 });
+            f.items[2].oriented =
+                Some(OrientedBox { center: (fw / 2.0, fh / 2.0), size: (0.0, 0.0), angle: 0.0 });
+            a.draw(&mut p, &f, |_| "a very long label \u{732b}\u{7} that fits nowhere".into());
+        }
+    }
+
+    #[test]
+    fn neighbouring_classes_look_unlike() {
+        for i in 0..80u32 {
+            for j in i + 1..(i + 6).min(80) {
+                let d: i32 =
+                    color(i).iter().zip(color(j)).map(|(a, b)| (i32::from(*a) - i32::from(b)).abs()).sum();
+                assert!(d > 60, "{i} {:?} and {j} {:?}", color(i), color(j));
+            }
+        }
+    }
+}
