@@ -1,8 +1,9 @@
 //! SIMD kernels and the thread pool that run Saltica's plans on the CPU.
 //!
+//! * [`CpuBackend`]: turns a plan's steps into these kernels.
 //! * [`Pool`]: parallel loops without allocation.
 //! * [`Isa`]: which instructions this processor has; kernels are compiled for each and chosen at run time.
-//! * [`PackedConv`]: convolution with a fused epilogue.
+//! * [`PackedConv`], [`PackedQuantConv`]: convolution of f32 and of 8-bit numbers, with a fused epilogue.
 //! * [`gemm`], [`pooling`], [`resize`], [`mod@softmax`], [`elementwise`], [`mod@copy`]: the other kernels.
 //!
 //! Kernels work on [`saltica_tensor::View`]s with any strides; channels-last layouts are the fast ones. Results do not
@@ -11,6 +12,7 @@
 //! `unsafe` lives in the pool, in `simd` and in the kernels; each such module opens with its invariants.
 
 mod act;
+mod backend;
 mod conv;
 pub mod copy;
 pub mod elementwise;
@@ -20,6 +22,7 @@ mod isa;
 mod pool;
 pub mod pooling;
 mod ptr;
+pub mod quantize;
 pub mod resize;
 mod simd;
 pub mod softmax;
@@ -27,7 +30,8 @@ pub mod softmax;
 mod testing;
 mod walk;
 
-pub use conv::PackedConv;
+pub use backend::CpuBackend;
+pub use conv::{PackedConv, PackedQuantConv};
 pub use error::{Error, ErrorKind};
 pub use isa::{Isa, IsaKind};
 pub use pool::Pool;

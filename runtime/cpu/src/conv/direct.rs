@@ -8,7 +8,8 @@
 //! * each worker uses its own part of the scratch block.
 
 use super::finish::{Finish, MAX_ROW};
-use super::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, pick, rows};
+use super::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, pick, rows, tile_pixels};
+use super::pixels::Pixels;
 use super::{Epilogue, Floats, Geometry, Io};
 use crate::isa::Isa;
 use crate::pool::Pool;
@@ -71,6 +72,13 @@ impl Direct {
         Ok(Direct { isa, group, channels, taps, weights, bias: packed_bias })
     }
 
+    pub(super) fn label(&self) -> String {
+        let rows = rows(self.isa.kind());
+        let high = tile_pixels(rows, self.channels[1].div_ceil(BLOCK));
+        let row = pick(rows, self.channels[1].div_ceil(BLOCK), high);
+        format!("conv {} {}x{}", self.isa.kind().name(), row.pixels, row.blocks * BLOCK)
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.weights.bytes() + self.bias.bytes()
     }
@@ -105,7 +113,8 @@ impl Direct {
         let blocks = self.channels[1].div_ceil(BLOCK);
         let unit = rows.iter().map(|r| r.blocks).max().unwrap_or(1);
         let pixels = g.n * g.oh * g.ow;
-        let tiles = pixels.div_ceil(rows[0].pixels);
+        let high = tile_pixels(rows, blocks);
+        let tiles = pixels.div_ceil(high);
         let want = if pool.threads() == 1 { 1 } else { pool.threads() * TASKS_PER_THREAD };
         // A piece is a range of blocks small enough for the cache, and small enough to have work for all.
         let panels = blocks.div_ceil(unit);
@@ -113,12 +122,12 @@ impl Direct {
         let pieces =
             weight_bytes.div_ceil(WEIGHT_BUDGET).max(want.div_ceil(tiles * self.group)).clamp(1, panels);
         let chunks = want.div_ceil(pieces * self.group).clamp(1, tiles);
-        let job = Job { conv: self, g, io, epilogue, scratch, rows, scattered };
+        let job = Job { conv: self, g, io, epilogue, scratch, rows, high, scattered };
         pool.run(self.group * pieces * chunks, &|task, worker| {
             let (piece, chunk) = (task / chunks, task % chunks);
             let (group, piece) = (piece / pieces, piece % pieces);
             let from_panel = |i: usize| (i * panels / pieces * unit).min(blocks);
-            let from_tile = |i: usize| (i * tiles / chunks * rows[0].pixels).min(pixels);
+            let from_tile = |i: usize| (i * tiles / chunks * high).min(pixels);
             let work = Work {
                 job: &job,
                 group,
@@ -202,6 +211,8 @@ struct Job<'a> {
     epilogue: Epilogue,
     scratch: Scratch,
     rows: &'static [Row],
+    /// Pixels of a whole tile.
+    high: usize,
     scattered: bool,
 }
 
@@ -214,50 +225,27 @@ struct Work<'a> {
     worker: usize,
 }
 
-/// Where a tile's pixels are.
-struct Pixels {
-    count: usize,
-    /// Whether each sees the whole window inside the image.
-    inside: bool,
-    /// Top left of each window; may lie outside the image.
-    x: [*const f32; MAX_PIXELS],
-    iy: [isize; MAX_PIXELS],
-    ix: [isize; MAX_PIXELS],
-    y: [*mut f32; MAX_PIXELS],
-    r: [*const f32; MAX_PIXELS],
-}
-
 impl Kernel for Work<'_> {
     type Out = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Job { conv, g, epilogue, scratch, rows, scattered, .. } = self.job;
+        let Job { conv, g, epilogue, scratch, rows, high, scattered, .. } = self.job;
         let (ic, taps) = (conv.channels[0], conv.taps);
         let blocks = conv.channels[1].div_ceil(BLOCK);
         let block = taps * ic * BLOCK;
         let own = scratch.own.0.wrapping_add(self.worker * scratch.worker);
         let zeros = conv.weights.get()[conv.group * blocks * block..].as_ptr();
         let mut buffer = [0f32; MAX_PIXELS * MAX_BLOCKS * BLOCK];
-        let mut px = Pixels {
-            count: 0,
-            inside: false,
-            x: [std::ptr::null(); MAX_PIXELS],
-            iy: [0; MAX_PIXELS],
-            ix: [0; MAX_PIXELS],
-            y: [std::ptr::null_mut(); MAX_PIXELS],
-            r: [std::ptr::null(); MAX_PIXELS],
-        };
+        let x = self.job.io.x.at(self.group * ic * g.x[1]);
+        let r = if epilogue.residual == Residual::None { std::ptr::null_mut() } else { self.job.io.r.0 };
+        let mut px = Pixels::new();
         let zero_offset = 0isize;
         let mut at = self.pixels[0];
         let mut yx = [at / (g.oh * g.ow), at / g.ow % g.oh, at % g.ow];
         while at < self.pixels[1] {
-            let count = rows[0].pixels.min(self.pixels[1] - at);
-            self.locate(&mut px, count, &mut yx);
-            // Kernels whose tile is taller than what is left repeat the first pixel.
-            for m in count..MAX_PIXELS {
-                px.x[m] = px.x[0];
-            }
+            let count = (*high).min(self.pixels[1] - at);
+            px.locate(g, (x, self.job.io.y.0, r), count, &mut yx);
             let mut tile = Tile {
                 taps,
                 ic,
@@ -285,7 +273,7 @@ impl Kernel for Work<'_> {
             } else if !px.inside {
                 let table = own.cast::<*const f32>();
                 // SAFETY: the worker's own scratch holds taps * MAX_PIXELS addresses.
-                unsafe { self.address(&px, zeros, table) };
+                unsafe { px.address(g, zeros, table) };
                 tile.ptrs = table;
                 tile.ptr_step = MAX_PIXELS;
                 tile.offs = &zero_offset;
@@ -301,19 +289,15 @@ impl Kernel for Work<'_> {
                 // on zeros, the weights and bias hold `row.blocks` blocks from here, the buffer the largest tile.
                 unsafe { (if *scattered { row.scattered } else { row.run })(&tile) };
                 let channel = self.group * conv.channels[1] + b * BLOCK;
-                let mut y = [std::ptr::null_mut(); MAX_PIXELS];
-                let mut r = [std::ptr::null(); MAX_PIXELS];
-                for m in 0..count {
-                    y[m] = px.y[m].wrapping_add(channel * g.y[1]);
-                    r[m] = px.r[m].wrapping_add(channel * g.r[1]);
-                }
                 let finish = Finish {
                     tile: &buffer,
                     row: row.blocks * BLOCK,
                     channels: (row.blocks * BLOCK).min(conv.channels[1] - b * BLOCK),
-                    y: &y[..count],
+                    y: &px.y[..count],
+                    y_first: channel * g.y[1],
                     y_channel: g.y[1],
-                    r: &r[..count],
+                    r: &px.r[..count],
+                    r_first: channel * g.r[1],
                     r_channel: g.r[1],
                     activation: epilogue.activation,
                     residual: epilogue.residual,
@@ -328,81 +312,19 @@ impl Kernel for Work<'_> {
 }
 
 impl Work<'_> {
-    /// Fills in where the next `count` pixels are and moves `yx` (image, row, column) past them.
-    #[inline(always)]
-    fn locate(&self, px: &mut Pixels, count: usize, yx: &mut [usize; 3]) {
-        let Job { conv, g, io, epilogue, .. } = self.job;
-        let reach = [0, 1].map(|i| (g.kernel[i] - 1) * g.dilation[i]);
-        let x_base = io.x.0.wrapping_add(self.group * conv.channels[0] * g.x[1]);
-        let residual = epilogue.residual != Residual::None;
-        px.count = count;
-        px.inside = true;
-        let [mut n, mut oy, mut ox] = *yx;
-        for m in 0..count {
-            let iy = (oy * g.stride[0]) as isize - g.pads[0] as isize;
-            let ix = (ox * g.stride[1]) as isize - g.pads[1] as isize;
-            let rows_inside = iy >= 0 && iy as usize + reach[0] < g.h;
-            px.inside &= rows_inside && ix >= 0 && ix as usize + reach[1] < g.w;
-            px.iy[m] = iy;
-            px.ix[m] = ix;
-            px.x[m] = x_base
-                .wrapping_add(n * g.x[0])
-                .wrapping_offset(iy * g.x[2] as isize + ix * g.x[3] as isize)
-                .cast_const();
-            px.y[m] = io.y.0.wrapping_add(n * g.y[0] + oy * g.y[2] + ox * g.y[3]);
-            if residual {
-                px.r[m] = io.r.0.wrapping_add(n * g.r[0] + oy * g.r[2] + ox * g.r[3]).cast_const();
-            }
-            ox += 1;
-            if ox == g.ow {
-                ox = 0;
-                oy += 1;
-                if oy == g.oh {
-                    oy = 0;
-                    n += 1;
-                }
-            }
-        }
-        *yx = [n, oy, ox];
-    }
-
-    /// Writes the address of each tap and pixel: inside the image, or the zeros.
-    ///
-    /// # Safety
-    /// `table` is writable for `taps * MAX_PIXELS` addresses.
-    #[inline(always)]
-    unsafe fn address(&self, px: &Pixels, zeros: *const f32, table: *mut *const f32) {
-        let g = self.job.g;
-        for ky in 0..g.kernel[0] {
-            for kx in 0..g.kernel[1] {
-                let (dy, dx) = ((ky * g.dilation[0]) as isize, (kx * g.dilation[1]) as isize);
-                let off = dy * g.x[2] as isize + dx * g.x[3] as isize;
-                // SAFETY: the tap's part of the table.
-                let part = unsafe { table.add((ky * g.kernel[1] + kx) * MAX_PIXELS) };
-                for m in 0..MAX_PIXELS {
-                    let i = if m < px.count { m } else { 0 };
-                    let inside = ((px.iy[i] + dy) as usize) < g.h && ((px.ix[i] + dx) as usize) < g.w;
-                    let p = if inside { px.x[i].wrapping_offset(off) } else { zeros };
-                    // SAFETY: m < MAX_PIXELS.
-                    unsafe { *part.add(m) = p };
-                }
-            }
-        }
-    }
-
     /// Copies the inputs of each pixel's window into `patch` as `[taps][in][MAX_PIXELS]`, zero outside the image.
     ///
     /// # Safety
     /// `patch` is writable for that many floats.
     #[inline(always)]
-    unsafe fn gather(&self, px: &Pixels, patch: *mut f32) {
+    unsafe fn gather(&self, px: &Pixels<f32, f32>, patch: *mut f32) {
         let g = self.job.g;
         let ic = self.job.conv.channels[0];
         for m in 0..px.count {
             for ky in 0..g.kernel[0] {
                 for kx in 0..g.kernel[1] {
                     let (dy, dx) = ((ky * g.dilation[0]) as isize, (kx * g.dilation[1]) as isize);
-                    let inside = ((px.iy[m] + dy) as usize) < g.h && ((px.ix[m] + dx) as usize) < g.w;
+                    let inside = px.sees(g, m, dy, dx);
                     let from = px.x[m].wrapping_offset(dy * g.x[2] as isize + dx * g.x[3] as isize);
                     for c in 0..ic {
                         // SAFETY: the pixel is inside the image.
