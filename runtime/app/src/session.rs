@@ -3,6 +3,7 @@
 use crate::{Error, ErrorKind, Result};
 use saltica_core::{Backend, Port, Reference};
 use saltica_models::graph::Dim;
+use saltica_models::onnx::Bytes;
 use saltica_tensor::{Shape, Tensor};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,14 +58,27 @@ impl SessionBuilder {
     /// A file that cannot be read, is damaged, or has ops that are not supported (all are named).
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Session> {
         let path = path.as_ref();
-        let options = saltica_core::SessionOptions {
+        let inner = saltica_core::Session::load(path, self.make_backend()?, self.options())
+            .map_err(|e| Error::new(ErrorKind::Model, format!("cannot load {}: {e}", path.display())))?;
+        Ok(Session { inner, path: Some(path.to_owned()) })
+    }
+
+    /// Loads an ONNX model that is in memory. Its tensors must all be inside.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_bytes(&self, model: impl Into<Bytes>) -> Result<Session> {
+        let graph = saltica_models::onnx::parse(model, None).map_err(saltica_core::Error::from)?;
+        let inner = saltica_core::Session::from_graph(graph, self.make_backend()?, self.options())?;
+        Ok(Session { inner, path: None })
+    }
+
+    fn options(&self) -> saltica_core::SessionOptions {
+        saltica_core::SessionOptions {
             optimize: !self.unoptimized,
             memory_limit: self.memory_limit,
             ..Default::default()
-        };
-        let inner = saltica_core::Session::load(path, self.make_backend()?, options)
-            .map_err(|e| Error::new(ErrorKind::Model, format!("cannot load {}: {e}", path.display())))?;
-        Ok(Session { inner, path: path.to_owned() })
+        }
     }
 
     /// Whether the reference backend was asked for.
@@ -74,7 +88,7 @@ impl SessionBuilder {
 
     fn make_backend(&self) -> Result<Arc<dyn Backend>> {
         Ok(match self.backend {
-            BackendKind::Cpu => Arc::new(Reference::default()),
+            BackendKind::Cpu => Arc::new(saltica_cpu::CpuBackend::new(self.threads)?),
             BackendKind::Reference => Arc::new(Reference::default()),
         })
     }
@@ -83,7 +97,7 @@ impl SessionBuilder {
 /// A model that runs on named tensors, planned once for each set of input shapes.
 pub struct Session {
     inner: saltica_core::Session,
-    path: PathBuf,
+    path: Option<PathBuf>,
 }
 
 impl Session {
@@ -92,14 +106,14 @@ impl Session {
         SessionBuilder::default()
     }
 
-    /// Loads an ONNX file with the default settings; see [`SessionBuilder::load`].
+    /// Loads an ONNX file with the default settings; see [`SessionBuilder::load`] and [`SessionBuilder::load_bytes`].
     pub fn load(path: impl AsRef<Path>) -> Result<Session> {
         SessionBuilder::default().load(path)
     }
 
-    /// The file it was loaded from.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The file it was loaded from, if it was one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Inputs as the file declares them.

@@ -10,8 +10,7 @@ use ndarray::{Array3, s};
 use saltica::{Detections, Detector, ErrorKind, Image, Session, Tensor};
 
 fn detector() -> Detector {
-    let dir = tempfile::tempdir().unwrap();
-    Detector::load(write(&colour_detector(), &dir.path().join("m.onnx"))).unwrap()
+    Detector::builder().load_bytes(colour_detector().encode()).unwrap()
 }
 
 /// Class, score in thousandths and rounded box of each object.
@@ -96,6 +95,6 @@ fn tensors_in_and_out() {
         assert_eq!(out[0].1.as_slice::<f32>().unwrap(), vec![2.5; n]);
         assert_eq!(out[1].1.as_slice::<f32>().unwrap(), vec![4.0; n]);
     }
-    let e = Detector::load(s.path()).err().unwrap();
+    let e = Detector::load(s.path().unwrap()).err().unwrap();
     assert!(e.to_string().contains("2 inputs"), "{e}");
 }

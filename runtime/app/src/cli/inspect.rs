@@ -218,9 +218,8 @@ fn text(r: &InspectRecord, style: Style) -> String {
             facts.row(["thresholds", &format!("conf {}, iou {}", h.conf, h.iou)]);
             let labels = match &h.labels[..] {
                 [] => "none".to_owned(),
-                [few @ ..] if few.len() <= 8 => few.join(", "),
-                [a, b, c, ..] => format!("{a}, {b}, {c}, ... ({})", h.labels.len()),
-                [..] => h.labels.join(", "),
+                [a, b, c, _, _, _, _, _, _, ..] => format!("{a}, {b}, {c}, ... ({})", h.labels.len()),
+                few => few.join(", "),
             };
             facts.row(["labels", &labels]);
             if let Some(source) = &h.source {

@@ -2,6 +2,7 @@ use super::{Detector, MAX_OUTPUTS};
 use crate::session::{BackendKind, Session, SessionBuilder, image_shape};
 use crate::{Error, ErrorKind, Result};
 use saltica_core::Profile;
+use saltica_models::onnx::Bytes;
 use saltica_tensor::{DType, storage::MappedFile};
 use saltica_vision::spec::sha256_hex;
 use saltica_vision::{Head, ModelSpec, OutputInfo, Preprocessor};
@@ -112,14 +113,22 @@ impl DetectorBuilder {
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Detector> {
         let path = path.as_ref();
         let session = self.session.load(path)?;
-        self.build(session).map_err(|e| {
+        let hash = MappedFile::open(path).ok().map(|f| sha256_hex(f.as_ref()));
+        self.build(session, hash).map_err(|e| {
             // Loading names the file itself.
             let shown = path.display().to_string();
             if e.to_string().contains(&shown) { e } else { Error::new(e.kind(), format!("{shown}: {e}")) }
         })
     }
 
-    fn build(&self, mut session: Session) -> Result<Detector> {
+    /// As [`Self::load`], for an ONNX model that is in memory. Its tensors must all be inside.
+    pub fn load_bytes(&self, model: impl Into<Bytes>) -> Result<Detector> {
+        let model = model.into();
+        let hash = sha256_hex(&model);
+        self.build(self.session.load_bytes(model)?, Some(hash))
+    }
+
+    fn build(&self, mut session: Session, hash: Option<String>) -> Result<Detector> {
         let inputs = session.inputs();
         let [port] = &inputs[..] else {
             let all: Vec<String> = inputs.iter().map(ToString::to_string).collect();
@@ -132,11 +141,9 @@ impl DetectorBuilder {
                 ),
             ));
         };
-        let path = session.path().to_owned();
-        let hash = MappedFile::open(&path).ok().map(|f| sha256_hex(f.as_ref()));
-        let metadata = session.core().model().clone();
-        let metadata = metadata.metadata().iter().map(|(k, v)| (k.as_str(), v.as_str()));
-        let spec = ModelSpec::gather(self.spec.clone(), Some(&path), hash.as_deref(), metadata)?;
+        let model = session.core().model().clone();
+        let metadata = model.metadata().iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        let spec = ModelSpec::gather(self.spec.clone(), session.path(), hash.as_deref(), metadata)?;
         // A description may hold a size for models that leave it open; where the file fixes one, that stands.
         let asked = self.spec.size.or(spec.size.filter(|_| image_shape(port, None, None).is_err()));
         let shape = image_shape(port, None, asked)?;
