@@ -9,7 +9,7 @@ mod interpret;
 pub mod ops;
 
 pub use activation::Activation;
-pub use ops::{Case, Fact, Op, OutFact, Residual, Tolerance};
+pub use ops::{Case, Conv, Fact, Op, OutFact, Residual, Tolerance};
 
 use crate::{Error, ErrorKind, Result};
 use saltica_tensor::{DType, Tensor};

@@ -116,10 +116,60 @@ impl<'g> Editor<'g> {
         Ok(id)
     }
 
+    /// A new value without a maker.
+    pub(crate) fn add_value(&mut self, base: &str) -> Result<ValueId> {
+        let name = self.fresh_name(base);
+        self.add(Value { name, ..Value::default() })
+    }
+
     /// A new constant.
     pub(crate) fn add_constant(&mut self, base: &str, tensor: Tensor) -> Result<ValueId> {
         let name = self.fresh_name(base);
         self.add(Value { name, dtype: Some(tensor.dtype()), dims: None, constant: Some(tensor) })
+    }
+
+    /// A new node that stands before node `before` and after the others that were put there; returns its number.
+    pub(crate) fn insert_before(&mut self, before: usize, node: Node) -> usize {
+        let i = self.graph.nodes.len();
+        for id in node.inputs.iter().flatten() {
+            self.readers[id.index()].push(i);
+        }
+        for id in node.outputs.iter().flatten() {
+            self.makers[id.index()] = Some(i);
+        }
+        self.places.push((self.places[before].0, i));
+        self.alive.push(true);
+        self.graph.nodes.push(node);
+        i
+    }
+
+    /// A new node that stands right behind node `after`.
+    pub(crate) fn insert_after(&mut self, after: usize, node: Node) -> usize {
+        let i = self.insert_before(after, node);
+        // Behind `after` itself, whose place within its group is the last so far.
+        self.places[i] = (self.places[after].0, usize::MAX);
+        i
+    }
+
+    /// Node numbers in the order in which the nodes will stand.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.places.len()).filter(|&i| self.alive[i]).collect();
+        order.sort_by_key(|&i| self.places[i]);
+        order
+    }
+
+    /// A new node with one output, before node `before`; returns the output.
+    pub(crate) fn insert_op(
+        &mut self,
+        before: usize,
+        op: Op,
+        inputs: Vec<Option<ValueId>>,
+        base: &str,
+    ) -> Result<ValueId> {
+        let out = self.add_value(base)?;
+        let name = self.value(out).name.clone();
+        self.insert_before(before, Node { name, op, inputs, outputs: vec![Some(out)] });
+        Ok(out)
     }
 
     /// Makes node `i` another op with other inputs; its outputs stay. What nobody reads any more goes.
@@ -137,6 +187,24 @@ impl<'g> Editor<'g> {
     /// Gives node `i` the name under which reports show it.
     pub(crate) fn rename_node(&mut self, i: usize, name: String) {
         self.graph.nodes[i].name = name;
+    }
+
+    /// Replaces one input of node `i`.
+    pub(crate) fn set_input(&mut self, i: usize, slot: usize, id: ValueId) {
+        let old = self.graph.nodes[i].inputs[slot].replace(id);
+        self.readers[id.index()].push(i);
+        self.stop_reading(i, &[old]);
+    }
+
+    /// Swaps in other outputs (same order, same meaning) for node `i`; the old ones have no maker then.
+    pub(crate) fn set_outputs(&mut self, i: usize, outputs: Vec<Option<ValueId>>) {
+        for id in self.graph.nodes[i].outputs.iter().flatten() {
+            self.makers[id.index()] = None;
+        }
+        for id in outputs.iter().flatten() {
+            self.makers[id.index()] = Some(i);
+        }
+        self.graph.nodes[i].outputs = outputs;
     }
 
     fn stop_reading(&mut self, i: usize, ids: &[Option<ValueId>]) {
@@ -193,6 +261,13 @@ impl<'g> Editor<'g> {
             self.graph.values[n].dtype = self.graph.values[o].dtype;
             self.graph.values[n].dims = self.graph.values[o].dims.clone();
         }
+        self.redirect(old, new);
+        self.sweep(old);
+        true
+    }
+
+    /// Makes every node that reads `old` read `new`. The graph's outputs stay.
+    pub(crate) fn redirect(&mut self, old: ValueId, new: ValueId) {
         let moved = std::mem::take(&mut self.readers[old.index()]);
         for &r in &moved {
             for id in self.graph.nodes[r].inputs.iter_mut().flatten().filter(|id| **id == old) {
@@ -200,8 +275,6 @@ impl<'g> Editor<'g> {
             }
         }
         self.readers[new.index()].extend(moved);
-        self.sweep(old);
-        true
     }
 
     /// Makes a value a constant; its maker goes if nobody reads its other outputs.

@@ -13,6 +13,7 @@ mod cse;
 mod edit;
 mod fold;
 mod noop;
+mod quantized;
 #[cfg(test)]
 mod random;
 mod report;
@@ -21,10 +22,12 @@ mod settle;
 mod structure;
 #[cfg(test)]
 mod tests;
+mod widen;
 
 pub use bindings::Bindings;
 pub use report::Report;
 pub use settle::{Settled, settle};
+pub use widen::widen;
 
 use crate::Result;
 use crate::graph::Graph;
@@ -38,8 +41,10 @@ pub fn optimize(graph: &mut Graph, report: &mut Report) -> Result<()> {
         structure::simplify(edit, report)?;
         fold::constants(edit, true, report)?;
         cse::merge(edit, report);
+        activation::recognise(edit, report);
         Ok(())
     })?;
+    run(graph, |edit| quantized::import(edit, report))?;
     run(graph, |edit| {
         fold::constants(edit, false, report)?;
         affine::fold(edit, report)?;

@@ -1,6 +1,7 @@
 //! Nodes that hand on what they are given.
 
-use crate::graph::{Fact, Node, OutFact, ValueId};
+use crate::graph::ops::Interpolation;
+use crate::graph::{Fact, Node, Op, OutFact, ValueId};
 use saltica_tensor::Tensor;
 
 /// The input that a node's first output equals element by element, dtype and shape included, if the facts prove it.
@@ -15,12 +16,39 @@ pub(crate) fn settled(node: &Node, inputs: &[Option<Fact<'_>>], out: &[OutFact])
         let &[only] = full.as_slice() else { return None };
         return if inputs[only].as_ref().is_some_and(same) { node.inputs[only] } else { None };
     }
-    inputs.first().copied().flatten().filter(same)?;
+    let x = inputs.first().copied().flatten().filter(same)?;
+    let value = |i: usize| inputs.get(i).copied().flatten().and_then(|f| f.value);
     let nothing = match node.op.name() {
         "Identity" | "Dropout" | "Cast" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand"
         | "Tile" | "Split" => true,
         "Slice" => forwards(node, inputs.get(4).copied().flatten()),
-        _ => false,
+        _ => match &node.op {
+            // Dims of size 1 may go anywhere.
+            Op::Transpose(op) => {
+                let perm = op.perm_for(x.shape.rank());
+                let moved: Vec<_> =
+                    perm[..x.shape.rank()].iter().copied().filter(|&d| x.shape[d] != 1).collect();
+                moved.is_sorted()
+            }
+            Op::Resize(op) if matches!(op.mode, Interpolation::Nearest(_) | Interpolation::Linear) => {
+                let view = |i: usize| value(i).map(Tensor::view);
+                let given = |i: usize| node.inputs.get(i).is_none_or(Option::is_none) || value(i).is_some();
+                let [scales, sizes] = [op.scales_input, op.scales_input + 1];
+                given(scales)
+                    && given(sizes)
+                    && op
+                        .resolve(&x.shape, view(scales), view(sizes))
+                        .is_ok_and(|axes| axes.iter().all(|a| a.scale == 1.0 && a.input == a.output))
+            }
+            Op::Pad(op) => {
+                let view = |i: usize| value(i).map(Tensor::view);
+                (op.pads.is_some() || view(1).is_some())
+                    && op
+                        .resolve(x.shape.rank(), view(1), view(3))
+                        .is_ok_and(|pads| pads.iter().all(|p| *p == [0, 0]))
+            }
+            _ => false,
+        },
     };
     if nothing { node.inputs[0] } else { None }
 }

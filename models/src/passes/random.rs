@@ -2,7 +2,7 @@
 
 use super::tests::{Build, binary, checked, conv, noise};
 use super::*;
-use crate::graph::ops::{BinaryKind, Clip, Unary};
+use crate::graph::ops::{BinaryKind, Clip, Concat, Reshape, Slice, Split, Transpose, Unary};
 use crate::graph::{Op, Tolerance, ValueId};
 use proptest::prelude::*;
 use saltica_tensor::Tensor;
@@ -77,7 +77,34 @@ fn fitting(steps: &[(u8, u8, u8)]) -> (Graph, Vec<Tensor>) {
                 let gate = b.op(Op::Unary([Unary::Sigmoid, UNARY[4]][q % 2]), &[item.id]);
                 push(b.op(binary(BinaryKind::Mul), &[item.id, gate]), item.dims);
             }
-            _ => push(b.op(Op::Unary(Unary::Relu), &[item.id]), item.dims),
+            10 if c < 16 => {
+                let other = items.iter().rev().find(|i| i.dims == item.dims).copied().unwrap_or(item);
+                let id = b.op(Op::Concat(Concat { axis: 1 }), &[item.id, other.id]);
+                items.push(Item { id, dims: [2, 2 * c, h, w] });
+            }
+            11 if c % 2 == 0 => {
+                let split = Op::Split(Split { axis: 1, sizes: None, parts: 2, uneven: false });
+                for id in b.ops(split, &[item.id], 2) {
+                    items.push(Item { id, dims: [2, c / 2, h, w] });
+                }
+            }
+            12 => {
+                let perm = [vec![0, 1, 3, 2], vec![0, 1, 2, 3]][q % 2].clone();
+                let dims = [2, c, item.dims[2 + (q + 1) % 2], item.dims[2 + q % 2]];
+                let dims = if q % 2 == 1 { item.dims } else { dims };
+                push(b.op(Op::Transpose(Transpose { perm: Some(perm) }), &[item.id]), dims);
+            }
+            13 => {
+                let ends = b.constant(&[1], &[[1i64, i64::MAX][q % 2]]);
+                let one = b.constant(&[1], &[1i64]);
+                let zero = b.constant(&[1], &[0i64]);
+                let id = b.op(Op::Slice(Slice { ranges: None }), &[item.id, zero, ends, one]);
+                push(id, [2, if q % 2 == 0 { 1 } else { c }, h, w]);
+            }
+            _ => {
+                let target = b.constant(&[4], &[2i64, -1, h as i64, w as i64]);
+                push(b.op(Op::Reshape(Reshape { allow_zero: false }), &[item.id, target]), item.dims);
+            }
         }
     }
     let mut outputs = vec![items[items.len() - 1].id];
@@ -106,8 +133,12 @@ fn unfitting(steps: &[(u8, u8, u8)]) -> Graph {
             3 => b.ops(binary(BinaryKind::Add), &[p, q], 1),
             4 => b.ops(binary(BinaryKind::Mul), &[p, q], 1),
             5 => b.ops(binary(BinaryKind::Div), &[p, q], 1),
+            6 => b.ops(Op::Concat(Concat { axis: 1 }), &[p, q], 1),
+            7 => b.ops(Op::Split(Split { axis: 0, sizes: None, parts: 2, uneven: true }), &[p], 2),
+            8 => b.ops(Op::Transpose(Transpose { perm: Some(vec![1, 0]) }), &[p], 1),
+            9 => b.ops(Op::Slice(Slice { ranges: None }), &[p, q, q], 1),
             10 => b.ops(Op::Clip(Clip { lo: None, hi: None }), &[p, q], 1),
-            _ => b.ops(binary(BinaryKind::Pow), &[p, q], 1),
+            _ => b.ops(Op::Reshape(Reshape { allow_zero: false }), &[p, q], 1),
         };
         items.extend(made);
     }

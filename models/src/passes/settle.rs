@@ -3,8 +3,10 @@
 use super::edit::Editor;
 use super::fold::{Folder, explain};
 use super::{Bindings, Report, cse, noop, residual};
-use crate::graph::{Fact, Graph, OutFact};
+use crate::graph::ops::Reshape;
+use crate::graph::{Fact, Graph, Node, Op, OutFact};
 use crate::{Error, ErrorKind, Result};
+use saltica_tensor::Tensor;
 
 /// A graph with concrete shapes.
 #[derive(Clone, Debug)]
@@ -56,9 +58,9 @@ pub fn settle(graph: &Graph, bindings: &Bindings, report: &mut Report) -> Result
     Ok(Settled { graph, facts })
 }
 
-fn walk(edit: &mut Editor<'_>, facts: &mut [Option<OutFact>], report: &mut Report) -> Result<()> {
+fn walk(edit: &mut Editor<'_>, facts: &mut Vec<Option<OutFact>>, report: &mut Report) -> Result<()> {
     let mut folder = Folder::new();
-    let (mut folded, mut removed) = (0, 0);
+    let (mut folded, mut removed, mut reshaped) = (0, 0, 0);
     for i in 0..edit.len() {
         let Some(node) = edit.node(i) else { continue };
         let inputs: Option<Vec<Option<Fact<'_>>>> = node
@@ -110,9 +112,41 @@ fn walk(edit: &mut Editor<'_>, facts: &mut [Option<OutFact>], report: &mut Repor
             && edit.replace(out, same)
         {
             removed += 1;
+        } else {
+            reshaped += usize::from(canonical_reshape(edit, i, &out, facts)?);
         }
     }
     report.add("constants folded", folded);
     report.add("nodes without effect", removed);
+    report.add("reshapes simplified", reshaped);
     Ok(())
+}
+
+/// Makes Reshape, Flatten, Squeeze and Unsqueeze one kind of node, a Reshape to these dims, and skips reshapes before it.
+fn canonical_reshape(
+    edit: &mut Editor<'_>,
+    i: usize,
+    out: &[OutFact],
+    facts: &mut Vec<Option<OutFact>>,
+) -> Result<bool> {
+    let is_reshape = |n: &Node| matches!(n.op.name(), "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze");
+    let (Some(node), &[out]) = (edit.node(i).filter(|n| is_reshape(n)), out) else { return Ok(false) };
+    let Some(&Some(x)) = node.inputs.first() else { return Ok(false) };
+    let mut source = x;
+    while let Some(before) = edit.maker(source).filter(|(_, n)| is_reshape(n)).and_then(|(_, n)| n.inputs[0])
+    {
+        source = before;
+    }
+    if source == x && matches!(&node.op, Op::Reshape(_)) {
+        return Ok(false);
+    }
+    let dims: Vec<i64> = out.shape.iter().map(|&d| d as i64).collect();
+    let target = Tensor::from_slice(&[dims.len()], &dims)?;
+    let fact = OutFact { dtype: target.dtype(), shape: *target.shape() };
+    let name = format!("{}.shape", node.name);
+    let target = edit.add_constant(&name, target)?;
+    facts.resize(target.index() + 1, None);
+    facts[target.index()] = Some(fact);
+    edit.set_node(i, Op::Reshape(Reshape { allow_zero: true }), vec![Some(source), Some(target)]);
+    Ok(true)
 }

@@ -1,12 +1,16 @@
 //! Each pass on small graphs: the outputs before and after must agree, and the counts must be right.
 
 use super::*;
-use crate::graph::ops::{Binary, BinaryKind, Clip, Conv, Unary};
+use crate::graph::ops::window::{AutoPad, Window};
+use crate::graph::ops::{
+    BatchNorm, Binary, BinaryKind, Cast, Clip, Concat, ConstantOfShape, Conv, ConvTranspose, Gather,
+    Identity, NonZero, Reshape, ShapeOf, Slice, Transpose, Unary, Unsqueeze,
+};
 use crate::graph::{Activation, Dim, Node, Op, Residual, Tolerance, Value, ValueId};
 use saltica_tensor::{DType, Tensor};
 
 /// Builds a graph node by node.
-pub(super) struct Build {
+pub(in crate::passes) struct Build {
     pub(super) graph: Graph,
     count: usize,
 }
@@ -100,17 +104,20 @@ pub(super) fn checked(graph: &Graph, inputs: &[Tensor], tolerance: Tolerance) ->
     (settled, report)
 }
 
+pub(super) fn window(kernel: usize, stride: usize) -> Window {
+    Window {
+        kernel: [kernel; 2],
+        stride: [stride; 2],
+        dilation: [1; 2],
+        pads: [kernel / 2; 4],
+        auto_pad: AutoPad::Explicit,
+        ceil_mode: false,
+    }
+}
+
 pub(super) fn conv(kernel: usize, stride: usize, group: usize) -> Op {
-    use crate::graph::ops::window::{AutoPad, Window};
     Op::Conv(Conv {
-        window: Window {
-            kernel: [kernel; 2],
-            stride: [stride; 2],
-            dilation: [1; 2],
-            pads: [kernel / 2; 4],
-            auto_pad: AutoPad::Explicit,
-            ceil_mode: false,
-        },
+        window: window(kernel, stride),
         group,
         activation: Activation::None,
         residual: Residual::None,
@@ -274,6 +281,25 @@ fn hardswish_mish_and_gelu_are_recognised() {
 }
 
 #[test]
+fn shapes_that_depend_on_symbols_become_constants() {
+    let mut b = Build::new();
+    let x = b.input("x", &["n", "3", "h"]);
+    let r = b.constant(&[2], &[0i64, -1]);
+    let flat = b.op(Op::Reshape(Reshape { allow_zero: false }), &[x, r]);
+    let t = b.op(Op::Transpose(Transpose { perm: None }), &[flat]);
+    let t = b.op(Op::Transpose(Transpose { perm: None }), &[t]);
+    let (zero, all) = (b.constant(&[1], &[0i64]), b.constant(&[1], &[i64::MAX]));
+    let s = b.op(Op::Slice(Slice { ranges: None }), &[t, zero, all]);
+    let y = b.op(Op::Concat(Concat { axis: 0 }), &[s]);
+    let y = b.op(Op::Unary(Unary::Relu), &[y]);
+    let (settled, report) = checked(&b.output(&[y]), &[noise(&[2, 3, 4], 1)], Tolerance::Exact);
+    assert_eq!(ops(&settled.graph), ["Reshape", "Relu"]);
+    assert_eq!(report.to_string(), "transposes and reshapes merged: 1, nodes without effect: 2");
+    let out = settled.facts[settled.graph.outputs[0].index()].unwrap();
+    assert_eq!(out.shape.dims(), [2, 12]);
+}
+
+#[test]
 fn bindings_that_do_not_fit_are_refused() {
     let mut b = Build::new();
     let x = b.input("images", &["batch", "3", "height", "4"]);
@@ -316,4 +342,121 @@ fn errors_name_the_node_and_the_shapes() {
     let e = settle(&b.output(&[y]), &Bindings::new(), &mut Report::default()).unwrap_err().to_string();
     assert!(e.starts_with("Conv node 'n3': 3 input channels"), "{e}");
     assert!(e.ends_with("(inputs: f32 1x3x4x4, f32 2x2x3x3, f32 2)"), "{e}");
+}
+
+#[test]
+fn batch_normalization_folds_into_convolutions_of_both_kinds() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "4", "3", "3"]);
+    let stats = |b: &mut Build, n: usize| {
+        let of = |lo: f32| (0..n).map(|i| lo + 0.25 * i as f32).collect::<Vec<f32>>();
+        [0.5, -1.0, 0.125, 0.75].map(|lo| b.constant(&[n], &of(lo)))
+    };
+    let [w, _] = weights(&mut b, 4, 4, 3);
+    let y = b.op(conv(3, 1, 1), &[x, w]);
+    let [scale, bias, mean, var] = stats(&mut b, 4);
+    let norm = Op::BatchNorm(BatchNorm { epsilon: 1e-3 });
+    let y = b.op(norm.clone(), &[y, scale, bias, mean, var]);
+    let y = b.op(Op::Unary(Unary::Relu), &[y]);
+    // Two groups of two input channels, three output channels each.
+    let w = noise(&[4, 3, 2, 2], 5);
+    let w = b.constant(&[4, 3, 2, 2], w.as_slice::<f32>().unwrap());
+    let transposed = Op::ConvTranspose(ConvTranspose {
+        window: Window { pads: [0; 4], ..window(2, 2) },
+        group: 2,
+        output_padding: [0; 2],
+        output_shape: None,
+    });
+    let y = b.op(transposed, &[y, w]);
+    let [scale, bias, mean, var] = stats(&mut b, 6);
+    let y = b.op(norm, &[y, scale, bias, mean, var]);
+    let (settled, report) = checked(&b.output(&[y]), &[noise(&[1, 4, 3, 3], 1)], CLOSE);
+    assert_eq!(ops(&settled.graph), ["Conv", "ConvTranspose"]);
+    assert_eq!(report.to_string(), "batchnorm folded: 2, convolution + activation: 1");
+}
+
+#[test]
+fn arithmetic_on_shapes_folds_and_a_shape_that_needs_values_stays_open() {
+    let mut b = Build::new();
+    let x = b.input("x", &["n", "3", "h"]);
+    let s = b.op(Op::Shape(ShapeOf { start: 0, end: None }), &[x]);
+    let two = b.constant(&[], &[2i64]);
+    let h = b.op(Op::Gather(Gather { axis: 0 }), &[s, two]);
+    let zero = b.constant(&[1], &[0i64]);
+    let h = b.op(Op::Unsqueeze(Unsqueeze { axes: None }), &[h, zero]);
+    let value = Tensor::scalar(1.5f32).unwrap();
+    let filled = b.op(Op::ConstantOfShape(ConstantOfShape { value }), &[h]);
+    let y = b.op(binary(BinaryKind::Add), &[x, filled]);
+    let found = b.op(Op::NonZero(NonZero), &[x]);
+    let floats = b.op(Op::Cast(Cast { to: DType::F32 }), &[found]);
+    let graph = b.output(&[y, floats]);
+    let (settled, report) = checked(&graph, &[noise(&[2, 3, 4], 1)], Tolerance::Exact);
+    assert_eq!(ops(&settled.graph), ["Add", "NonZero", "Cast"]);
+    assert_eq!(report.to_string(), "constants folded: 4");
+    let fact = |k: usize| settled.facts[settled.graph.outputs[k].index()];
+    assert_eq!(fact(0).unwrap().shape.dims(), [2, 3, 4]);
+    assert_eq!(fact(1), None);
+    let sum = &settled.graph.nodes[0];
+    let constant = sum.inputs[1].unwrap();
+    assert_eq!(settled.facts[constant.index()].unwrap().shape.dims(), [4]);
+}
+
+#[test]
+fn what_is_too_large_is_not_folded() {
+    let mut b = Build::new();
+    let shape = b.constant(&[2], &[4096i64, 4096]);
+    let value = Tensor::scalar(0f32).unwrap();
+    let filled = b.op(Op::ConstantOfShape(ConstantOfShape { value }), &[shape]);
+    let mut graph = b.output(&[filled]);
+    let mut report = Report::default();
+    optimize(&mut graph, &mut report).unwrap();
+    let settled = settle(&graph, &Bindings::new(), &mut report).unwrap();
+    assert_eq!((ops(&settled.graph), report.count("constants folded")), (vec!["ConstantOfShape"], 0));
+    assert_eq!(settled.facts[filled.index()].unwrap().shape.dims(), [4096, 4096]);
+}
+
+#[test]
+fn an_output_that_is_an_input_or_a_constant_keeps_its_node_and_name() {
+    let mut b = Build::new();
+    let x = b.input("x", &["2"]);
+    let same = b.op(Op::Identity(Identity), &[x]);
+    let y = b.op(Op::Unary(Unary::Relu), &[x]);
+    let z = b.op(Op::Identity(Identity), &[y]);
+    let (settled, report) = checked(&b.output(&[same, z]), &[noise(&[2], 1)], Tolerance::Exact);
+    assert_eq!(ops(&settled.graph), ["Identity", "Relu"]);
+    assert_eq!(report.to_string(), "identities removed: 1");
+}
+
+#[test]
+fn f16_graphs_run_in_f32_with_casts_at_the_borders() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "2", "3", "3"]);
+    b.graph.values[x.index()].dtype = Some(DType::F16);
+    let w = noise(&[2, 2, 1, 1], 3).cast(DType::F16).unwrap();
+    let w = b.graph.add_constant("w", w).unwrap();
+    let y = b.op(conv(1, 1, 1), &[x, w]);
+    let y = b.op(Op::Cast(Cast { to: DType::F16 }), &[y]);
+    let y = b.op(Op::Unary(Unary::Relu), &[y]);
+    b.graph.values[y.index()].dtype = Some(DType::F16);
+    let graph = b.output(&[y]);
+    let mut wide = graph.clone();
+    let mut report = Report::default();
+    widen(&mut wide, &mut report).unwrap();
+    optimize(&mut wide, &mut report).unwrap();
+    let settled = settle(&wide, &Bindings::new(), &mut report).unwrap();
+    assert_eq!(ops(&settled.graph), ["Cast", "Conv", "Relu", "Cast"]);
+    let fact = |k: usize| settled.facts[settled.graph.nodes[k].outputs[0].unwrap().index()].unwrap().dtype;
+    assert_eq!((fact(1), fact(3)), (DType::F32, DType::F16));
+    assert_eq!(settled.graph.value(settled.graph.outputs[0]).name, graph.value(graph.outputs[0]).name);
+    let input = noise(&[1, 2, 3, 3], 1).cast(DType::F16).unwrap();
+    let (got, want) =
+        (settled.graph.evaluate(std::slice::from_ref(&input)).unwrap(), graph.evaluate(&[input]).unwrap());
+    // One f16 rounding more or less: 2^-11 of a number below 2.
+    let tolerance = Tolerance::Close { absolute: 1e-3, relative: 0.0 };
+    crate::graph::ops::compare(&got[0].view(), &want[0], tolerance).unwrap();
+    assert_eq!(
+        report.to_string(),
+        "f16 constants widened to f32: 1, casts to f16 left out: 1, casts at f16 inputs and outputs: 2, \
+         nodes without effect: 1"
+    );
 }

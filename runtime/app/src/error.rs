@@ -68,6 +68,18 @@ impl From<saltica_core::Error> for Error {
     }
 }
 
+impl From<saltica_cpu::Error> for Error {
+    fn from(e: saltica_cpu::Error) -> Self {
+        use saltica_cpu::ErrorKind as From;
+        let kind = match e.kind() {
+            From::Config => ErrorKind::Usage,
+            From::Unsupported => ErrorKind::Model,
+            _ => ErrorKind::Run,
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
 impl From<saltica_vision::Error> for Error {
     fn from(e: saltica_vision::Error) -> Self {
         use saltica_vision::ErrorKind as From;

@@ -38,6 +38,9 @@ impl Model {
     /// value.
     pub fn new(mut graph: Graph, backend: &dyn Backend, optimize: bool) -> Result<Model> {
         let mut report = Report::default();
+        if backend.widens_f16() {
+            passes::widen(&mut graph, &mut report)?;
+        }
         if optimize {
             passes::optimize(&mut graph, &mut report)?;
         }

@@ -8,7 +8,7 @@
 //! * tasks write disjoint elements: each owns a range of rows times a range of blocks.
 
 use crate::conv::finish::Finish;
-use crate::conv::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, pick, rows};
+use crate::conv::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, pick, rows, tile_pixels};
 use crate::elementwise::all_f32;
 use crate::isa::Isa;
 use crate::pool::Pool;
@@ -302,7 +302,8 @@ impl Product {
         let rows = rows(isa.kind());
         let blocks = self.n.div_ceil(BLOCK);
         let unit = rows.iter().map(|r| r.blocks).max().unwrap_or(1);
-        let (tiles, panels) = (self.m.div_ceil(rows[0].pixels), blocks.div_ceil(unit));
+        let high = tile_pixels(rows, blocks);
+        let (tiles, panels) = (self.m.div_ceil(high), blocks.div_ceil(unit));
         let light = self.m * self.n * self.k < 1 << 16;
         let want = if pool.threads() == 1 || light { 1 } else { pool.threads() * TASKS_PER_THREAD };
         let chunks = want.min(tiles);
@@ -313,6 +314,7 @@ impl Product {
             offsets,
             activation,
             rows,
+            high,
             scattered,
             a: Shared(self.a.at(batch)),
             c: self.c.as_ref().map(|c| Shared(c.at(batch))),
@@ -321,7 +323,7 @@ impl Product {
         pool.run(chunks * pieces, &|task, _| {
             let (piece, chunk) = (task / chunks, task % chunks);
             let panel = |i: usize| (i * panels / pieces * unit).min(blocks);
-            let tile = |i: usize| (i * tiles / chunks * rows[0].pixels).min(self.m);
+            let tile = |i: usize| (i * tiles / chunks * high).min(self.m);
             let work = Work {
                 job: &job,
                 blocks: [panel(piece), panel(piece + 1)],
@@ -338,6 +340,8 @@ struct Job<'a> {
     offsets: Shared<isize>,
     activation: Activation,
     rows: &'static [Row],
+    /// Rows of a whole tile.
+    high: usize,
     scattered: bool,
     a: Shared<f32>,
     c: Option<Shared<f32>>,
@@ -361,7 +365,7 @@ impl Kernel for Work<'_> {
         let mut buffer = [0f32; MAX_PIXELS * MAX_BLOCKS * BLOCK];
         let mut at = self.rows[0];
         while at < self.rows[1] {
-            let count = job.rows[0].pixels.min(self.rows[1] - at);
+            let count = job.high.min(self.rows[1] - at);
             let ptrs: [*const f32; MAX_PIXELS] = std::array::from_fn(|m| {
                 job.a.at((at + if m < count { m } else { 0 }) * p.a.row).cast_const()
             });
@@ -399,8 +403,10 @@ impl Kernel for Work<'_> {
                     row: row.blocks * BLOCK,
                     channels: (row.blocks * BLOCK).min(p.n - column),
                     y: &y[..count],
+                    y_first: 0,
                     y_channel: p.y.column,
                     r: &r[..count],
+                    r_first: 0,
                     r_channel: r_column,
                     activation: job.activation,
                     residual: if p.c.is_some() { Residual::BeforeActivation } else { Residual::None },

@@ -1,5 +1,6 @@
 //! SIMD kernels and the thread pool that run Saltica's plans on the CPU.
 //!
+//! * [`CpuBackend`]: turns a plan's steps into these kernels.
 //! * [`Pool`]: parallel loops without allocation.
 //! * [`Isa`]: which instructions this processor has; kernels are compiled for each and chosen at run time.
 //! * [`PackedConv`]: convolution with a fused epilogue.
@@ -11,6 +12,7 @@
 //! `unsafe` lives in the pool, in `simd` and in the kernels; each such module opens with its invariants.
 
 mod act;
+mod backend;
 mod conv;
 pub mod copy;
 pub mod elementwise;
@@ -27,6 +29,7 @@ pub mod softmax;
 mod testing;
 mod walk;
 
+pub use backend::CpuBackend;
 pub use conv::PackedConv;
 pub use error::{Error, ErrorKind};
 pub use isa::{Isa, IsaKind};

@@ -87,6 +87,19 @@ impl Mask {
         above * (1.0 - fy) + below * fy
     }
 
+    /// The mask as one byte a pixel, 1 inside, for the whole pixels its box touches: replaces what `out` holds and
+    /// returns the column, row, width and height of that window of the source picture.
+    pub fn rasterize(&self, out: &mut Vec<u8>) -> (usize, usize, usize, usize) {
+        let [x1, y1, x2, y2] = self.bbox;
+        let (left, top) = (x1.floor() as usize, y1.floor() as usize);
+        let (right, bottom) = ((x2.ceil() as usize).max(left), (y2.ceil() as usize).max(top));
+        out.clear();
+        for y in top..bottom {
+            out.extend((left..right).map(|x| u8::from(self.contains(x, y))));
+        }
+        (left, top, right - left, bottom - top)
+    }
+
     /// Whether the source pixel at column `x`, row `y` belongs to the object (judged at its centre).
     pub fn contains(&self, x: usize, y: usize) -> bool {
         self.logit(x as f32 + 0.5, y as f32 + 0.5) > 0.0

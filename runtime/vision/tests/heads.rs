@@ -167,6 +167,9 @@ fn check(case: &Case, found: &Detections, tolerance: f64) {
                 "{at}: {xs} {ys}, {m:?} expected"
             );
             assert_eq!(mask.area(), count, "{at}");
+            let mut pixels = vec![7; 3];
+            let (_, _, w, h) = mask.rasterize(&mut pixels);
+            assert_eq!((pixels.len(), pixels.iter().filter(|&&p| p == 1).count()), (w * h, count), "{at}");
         }
     }
 }
@@ -270,6 +273,18 @@ fn parameters_do_what_they_say() {
     let many = run(&DecodeParams { multi_label: true, iou: 1.0, ..case.params.clone() });
     let scores = &case.outputs[0].data[4 * 126..];
     assert_eq!(many.len(), scores.iter().filter(|&&s| s > case.params.conf).count());
+    let out = run(&DecodeParams { clip: false, ..case.params.clone() });
+    let (w, h) = (case.geometry.source().0 as f32, case.geometry.source().1 as f32);
+    assert!(out.items().iter().any(|d| d.bbox[0] < 0.0 || d.bbox[2] > w));
+    for (o, b) in out.items().iter().zip(base.items()) {
+        let clipped = [
+            o.bbox[0].clamp(0.0, w),
+            o.bbox[1].clamp(0.0, h),
+            o.bbox[2].clamp(0.0, w),
+            o.bbox[3].clamp(0.0, h),
+        ];
+        assert_eq!(clipped, b.bbox);
+    }
     let capped = run(&DecodeParams { iou: 1.0, max_candidates: 10, ..case.params.clone() });
     assert_eq!(capped.items(), &every.items()[..10]);
     assert_eq!(capped.capped(), every.len() - 10);

@@ -85,6 +85,8 @@ pub use where_op::Where;
 // Numbers
 mod batch_norm;
 mod binary;
+#[cfg(test)]
+mod checks;
 mod clip;
 mod conv_integer;
 mod conv_transpose;
@@ -481,6 +483,73 @@ mod tests {
                     .zip(&case.expected)
                     .try_for_each(|(g, w)| compare(&g.view(), w, case.tolerance)),
             };
+            if let Err(e) = outcome {
+                failures.push(format!("{} / {}: {e}", case.op.name(), case.name));
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+
+    /// The dims of a roomier, reversed tensor, in which one of this shape lies with gaps between all its elements.
+    fn roomy(shape: &Shape) -> Shape {
+        let dims: Vec<usize> = shape.iter().rev().map(|d| d + 1).collect();
+        Shape::new(&dims).unwrap()
+    }
+
+    /// The part of a roomy tensor that has the shape it was made for.
+    fn inner<'a>(room: ViewMut<'a>, shape: &Shape) -> ViewMut<'a> {
+        let reversed = (0..shape.rank()).rev();
+        reversed.clone().enumerate().fold(room, |v, (axis, d)| v.sliced(axis, 1, shape[d], 1).unwrap())
+    }
+
+    #[test]
+    fn the_reference_kernels_pass_every_case_on_any_strides() {
+        let mut failures = Vec::new();
+        for case in Op::cases() {
+            let facts: Vec<_> = case.inputs.iter().map(|t| t.as_ref().map(Fact::of)).collect();
+            let outs = case.op.infer(&facts).unwrap();
+            let scattered: Vec<Option<Tensor>> = case
+                .inputs
+                .iter()
+                .map(|t| {
+                    let t = t.as_ref()?;
+                    let mut room = Tensor::zeros(t.dtype(), roomy(t.shape())).unwrap();
+                    let reversed: Vec<usize> = (0..t.shape().rank()).rev().collect();
+                    let mut part = inner(room.view_mut().unwrap(), t.shape());
+                    part.permuted(&reversed).unwrap().copy_from(&t.view());
+                    drop(part);
+                    Some(room)
+                })
+                .collect();
+            let inputs: Vec<Option<View<'_>>> = scattered
+                .iter()
+                .zip(&case.inputs)
+                .map(|(room, t)| {
+                    let shape = t.as_ref()?.shape();
+                    let reversed: Vec<usize> = (0..shape.rank()).rev().collect();
+                    let part = (0..shape.rank()).fold(room.as_ref()?.view(), |v, axis| {
+                        v.sliced(axis, 1, shape[shape.rank() - 1 - axis], 1).unwrap()
+                    });
+                    Some(part.permuted(&reversed).unwrap())
+                })
+                .collect();
+            let mut rooms: Vec<Tensor> =
+                outs.iter().map(|o| Tensor::zeros(o.dtype, roomy(&o.shape)).unwrap()).collect();
+            let mut parts: Vec<ViewMut<'_>> =
+                rooms.iter_mut().zip(&outs).map(|(r, o)| inner(r.view_mut().unwrap(), &o.shape)).collect();
+            let mut outputs: Vec<ViewMut<'_>> = parts
+                .iter_mut()
+                .map(|p| {
+                    let reversed: Vec<usize> = (0..p.shape().rank()).rev().collect();
+                    p.permuted(&reversed).unwrap()
+                })
+                .collect();
+            let outcome = case.op.run(&inputs, &mut outputs).map_err(|e| e.to_string()).and_then(|()| {
+                outputs
+                    .iter()
+                    .zip(&case.expected)
+                    .try_for_each(|(got, want)| compare(&got.as_view(), want, case.tolerance))
+            });
             if let Err(e) = outcome {
                 failures.push(format!("{} / {}: {e}", case.op.name(), case.name));
             }

@@ -21,18 +21,21 @@ pub struct QLinearConv {
     pub group: usize,
 }
 
-/// Checks a scale: f32 with one element or `many`.
+/// Checks a scale: f32 (or f16, opset 21) with one element or `many`.
 pub(super) fn check_scale(scale: Fact<'_>, many: usize, what: &str) -> Result<()> {
     let n = scale.shape.elements();
-    if scale.dtype == DType::F32 && scale.shape.rank() <= 1 && (n == 1 || n == many) {
+    if matches!(scale.dtype, DType::F32 | DType::F16) && scale.shape.rank() <= 1 && (n == 1 || n == many) {
         return Ok(());
     }
-    Err(Error::shape(format!("{what} is {} {}, f32 scalar or [{many}] expected", scale.dtype, scale.shape)))
+    Err(Error::shape(format!(
+        "{what} is {} {}, f32 or f16, scalar or [{many}] expected",
+        scale.dtype, scale.shape
+    )))
 }
 
 /// Entry `i` of a scale that has one element for all or one for each.
 pub(super) fn scale_at(scale: &View<'_>, i: usize) -> f32 {
-    scale.at::<f32>(if scale.shape().elements() == 1 { 0 } else { i })
+    scale.at_f64(if scale.shape().elements() == 1 { 0 } else { i }) as f32
 }
 
 impl Operator for QLinearConv {

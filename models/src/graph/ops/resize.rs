@@ -49,6 +49,8 @@ pub enum Coordinates {
     AlignCorners,
     /// First elements fall on each other.
     Asymmetric,
+    /// As half pixel, but counted from the edge of the first pixel (opset 11 and 12).
+    TfHalfPixelForNearest,
 }
 
 /// What given sizes mean.
@@ -187,6 +189,7 @@ impl Resize {
         match self.coordinates {
             Coordinates::Asymmetric => o / scale,
             Coordinates::HalfPixel => (o + 0.5) / scale - 0.5,
+            Coordinates::TfHalfPixelForNearest => (o + 0.5) / scale,
             Coordinates::PytorchHalfPixel if output > 1.0 => (o + 0.5) / scale - 0.5,
             Coordinates::PytorchHalfPixel => 0.0,
             Coordinates::AlignCorners if output > 1.0 => o * (input - 1.0) / (output - 1.0),
@@ -197,6 +200,20 @@ impl Resize {
                 offset + (o + 0.5) / scale - 0.5
             }
         }
+    }
+
+    /// For nearest: the element of the input that element `o` of the result is.
+    pub fn nearest_source(&self, axis: &AxisResize, o: usize) -> Option<usize> {
+        matches!(self.mode, Interpolation::Nearest(_)).then(|| self.taps(axis, o).at[0])
+    }
+
+    /// For linear: the two elements of the input that element `o` of the result lies between, and the weight of the second.
+    pub fn linear_source(&self, axis: &AxisResize, o: usize) -> Option<([usize; 2], f32)> {
+        let taps = matches!(self.mode, Interpolation::Linear).then(|| self.taps(axis, o))?;
+        Some(match taps.count {
+            1 => ([taps.at[0]; 2], 0.0),
+            _ => ([taps.at[0], taps.at[1]], taps.weight[1]),
+        })
     }
 
     /// The elements of the input that element `o` of the result is made of.
@@ -292,6 +309,7 @@ impl Operator for Resize {
                 "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
                 "align_corners" => Coordinates::AlignCorners,
                 "asymmetric" => Coordinates::Asymmetric,
+                "tf_half_pixel_for_nn" if node.opset < 13 => Coordinates::TfHalfPixelForNearest,
                 other => return unknown("coordinate_transformation_mode", other),
             }
         };
@@ -355,8 +373,11 @@ impl Operator for Resize {
         let [scales, sizes] = self.given(inputs);
         let axes = self.resolve(x.shape(), scales, sizes)?;
         let y = &mut outputs[0];
-        if axes.iter().all(|a| a.scale == 1.0) || y.shape().elements() == 0 {
-            y.copy_flat(&x);
+        if y.shape().elements() == 0 {
+            return Ok(());
+        }
+        if axes.iter().all(|a| a.scale == 1.0) {
+            y.copy_from(&x);
             return Ok(());
         }
         by_dtype!(x.dtype(), T => self.interpolate::<T>(&x, y, &axes));

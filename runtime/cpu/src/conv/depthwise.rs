@@ -122,12 +122,19 @@ impl Kernel for Rows<'_> {
                 while ox < g.ow {
                     // SAFETY: inside first..last windows are inside the image's width; the task owns the row.
                     unsafe {
-                        if ox >= first && ox + COLUMNS <= last && lanes == S::LANES && g.x[1] == 1 {
+                        if ox >= first
+                            && ox < last
+                            && last - first >= COLUMNS
+                            && lanes == S::LANES
+                            && g.x[1] == 1
+                        {
+                            // The last run begins early enough to be whole: a few columns are computed twice.
+                            ox = ox.min(last - COLUMNS);
                             match (g.kernel[1], g.stride[1], g.dilation[1]) {
-                                (3, 1, 1) => self.run_columns::<S, 3, 1>(s, &line, c, ox),
-                                (3, 2, 1) => self.run_columns::<S, 3, 2>(s, &line, c, ox),
-                                (5, 1, 1) => self.run_columns::<S, 5, 1>(s, &line, c, ox),
-                                (5, 2, 1) => self.run_columns::<S, 5, 2>(s, &line, c, ox),
+                                (3, 1, 1) => self.run_columns::<S, 3, 1, 10>(s, &line, c, ox),
+                                (3, 2, 1) => self.run_columns::<S, 3, 2, 17>(s, &line, c, ox),
+                                (5, 1, 1) => self.run_columns::<S, 5, 1, 12>(s, &line, c, ox),
+                                (5, 2, 1) => self.run_columns::<S, 5, 2, 19>(s, &line, c, ox),
                                 _ => self.any_columns::<S>(s, &line, c, ox),
                             }
                             ox += COLUMNS;
@@ -150,13 +157,13 @@ impl Rows<'_> {
         self.conv.weights.get()[c / BLOCK * taps * BLOCK + c % BLOCK..].as_ptr()
     }
 
-    /// A run of columns of a kernel `KW` wide with stride `SW`: each input vector is loaded once and goes to every output
-    /// it belongs to.
+    /// A run of columns of a kernel `KW` wide with stride `SW`: each of the `NX` input vectors of a line is loaded once and
+    /// goes to every output it belongs to.
     ///
     /// # Safety
     /// The windows of the columns are inside the image's width and `c + LANES` channels exist.
     #[inline(always)]
-    unsafe fn run_columns<S: Simd, const KW: usize, const SW: usize>(
+    unsafe fn run_columns<S: Simd, const KW: usize, const SW: usize, const NX: usize>(
         &self,
         s: S,
         line: &Line,
@@ -175,13 +182,13 @@ impl Rows<'_> {
                 for kx in 0..KW {
                     wv[kx] = s.load(w.add((ky * KW + kx) * BLOCK));
                 }
-                for i in 0..(COLUMNS - 1) * SW + KW {
-                    let v = s.load(x.add(i * g.x[3]));
-                    for kx in 0..KW {
-                        if i >= kx && (i - kx) % SW == 0 && (i - kx) / SW < COLUMNS {
-                            let o = (i - kx) / SW;
-                            acc[o] = s.fma(v, wv[kx], acc[o]);
-                        }
+                let mut xv = [s.splat(0.0); NX];
+                for i in 0..NX {
+                    xv[i] = s.load(x.add(i * g.x[3]));
+                }
+                for kx in 0..KW {
+                    for o in 0..COLUMNS {
+                        acc[o] = s.fma(xv[o * SW + kx], wv[kx], acc[o]);
                     }
                 }
             }
@@ -281,8 +288,10 @@ impl Rows<'_> {
             row: S::LANES,
             channels: lanes,
             y: &y[..columns],
+            y_first: 0,
             y_channel: g.y[1],
             r: &r[..columns],
+            r_first: 0,
             r_channel: g.r[1],
             activation: self.epilogue.activation,
             residual: self.epilogue.residual,

@@ -8,7 +8,7 @@
 //! * each worker uses its own part of the scratch block.
 
 use super::finish::{Finish, MAX_ROW};
-use super::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, pick, rows};
+use super::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, pick, rows, tile_pixels};
 use super::{Epilogue, Floats, Geometry, Io};
 use crate::isa::Isa;
 use crate::pool::Pool;
@@ -105,7 +105,8 @@ impl Direct {
         let blocks = self.channels[1].div_ceil(BLOCK);
         let unit = rows.iter().map(|r| r.blocks).max().unwrap_or(1);
         let pixels = g.n * g.oh * g.ow;
-        let tiles = pixels.div_ceil(rows[0].pixels);
+        let high = tile_pixels(rows, blocks);
+        let tiles = pixels.div_ceil(high);
         let want = if pool.threads() == 1 { 1 } else { pool.threads() * TASKS_PER_THREAD };
         // A piece is a range of blocks small enough for the cache, and small enough to have work for all.
         let panels = blocks.div_ceil(unit);
@@ -113,12 +114,12 @@ impl Direct {
         let pieces =
             weight_bytes.div_ceil(WEIGHT_BUDGET).max(want.div_ceil(tiles * self.group)).clamp(1, panels);
         let chunks = want.div_ceil(pieces * self.group).clamp(1, tiles);
-        let job = Job { conv: self, g, io, epilogue, scratch, rows, scattered };
+        let job = Job { conv: self, g, io, epilogue, scratch, rows, high, scattered };
         pool.run(self.group * pieces * chunks, &|task, worker| {
             let (piece, chunk) = (task / chunks, task % chunks);
             let (group, piece) = (piece / pieces, piece % pieces);
             let from_panel = |i: usize| (i * panels / pieces * unit).min(blocks);
-            let from_tile = |i: usize| (i * tiles / chunks * rows[0].pixels).min(pixels);
+            let from_tile = |i: usize| (i * tiles / chunks * high).min(pixels);
             let work = Work {
                 job: &job,
                 group,
@@ -202,6 +203,8 @@ struct Job<'a> {
     epilogue: Epilogue,
     scratch: Scratch,
     rows: &'static [Row],
+    /// Pixels of a whole tile.
+    high: usize,
     scattered: bool,
 }
 
@@ -232,7 +235,7 @@ impl Kernel for Work<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Job { conv, g, epilogue, scratch, rows, scattered, .. } = self.job;
+        let Job { conv, g, epilogue, scratch, rows, high, scattered, .. } = self.job;
         let (ic, taps) = (conv.channels[0], conv.taps);
         let blocks = conv.channels[1].div_ceil(BLOCK);
         let block = taps * ic * BLOCK;
@@ -252,7 +255,7 @@ impl Kernel for Work<'_> {
         let mut at = self.pixels[0];
         let mut yx = [at / (g.oh * g.ow), at / g.ow % g.oh, at % g.ow];
         while at < self.pixels[1] {
-            let count = rows[0].pixels.min(self.pixels[1] - at);
+            let count = (*high).min(self.pixels[1] - at);
             self.locate(&mut px, count, &mut yx);
             // Kernels whose tile is taller than what is left repeat the first pixel.
             for m in count..MAX_PIXELS {
@@ -301,19 +304,15 @@ impl Kernel for Work<'_> {
                 // on zeros, the weights and bias hold `row.blocks` blocks from here, the buffer the largest tile.
                 unsafe { (if *scattered { row.scattered } else { row.run })(&tile) };
                 let channel = self.group * conv.channels[1] + b * BLOCK;
-                let mut y = [std::ptr::null_mut(); MAX_PIXELS];
-                let mut r = [std::ptr::null(); MAX_PIXELS];
-                for m in 0..count {
-                    y[m] = px.y[m].wrapping_add(channel * g.y[1]);
-                    r[m] = px.r[m].wrapping_add(channel * g.r[1]);
-                }
                 let finish = Finish {
                     tile: &buffer,
                     row: row.blocks * BLOCK,
                     channels: (row.blocks * BLOCK).min(conv.channels[1] - b * BLOCK),
-                    y: &y[..count],
+                    y: &px.y[..count],
+                    y_first: channel * g.y[1],
                     y_channel: g.y[1],
-                    r: &r[..count],
+                    r: &px.r[..count],
+                    r_first: channel * g.r[1],
                     r_channel: g.r[1],
                     activation: epilogue.activation,
                     residual: epilogue.residual,
@@ -338,22 +337,34 @@ impl Work<'_> {
         px.count = count;
         px.inside = true;
         let [mut n, mut oy, mut ox] = *yx;
-        for m in 0..count {
+        let mut m = 0;
+        while m < count {
+            // A run of pixels of one output row.
+            let run = (g.ow - ox).min(count - m);
             let iy = (oy * g.stride[0]) as isize - g.pads[0] as isize;
             let ix = (ox * g.stride[1]) as isize - g.pads[1] as isize;
-            let rows_inside = iy >= 0 && iy as usize + reach[0] < g.h;
-            px.inside &= rows_inside && ix >= 0 && ix as usize + reach[1] < g.w;
-            px.iy[m] = iy;
-            px.ix[m] = ix;
-            px.x[m] = x_base
+            let last = ix + ((run - 1) * g.stride[1]) as isize;
+            px.inside &= iy >= 0 && iy as usize + reach[0] < g.h && ix >= 0 && last as usize + reach[1] < g.w;
+            let x = x_base
                 .wrapping_add(n * g.x[0])
                 .wrapping_offset(iy * g.x[2] as isize + ix * g.x[3] as isize)
                 .cast_const();
-            px.y[m] = io.y.0.wrapping_add(n * g.y[0] + oy * g.y[2] + ox * g.y[3]);
-            if residual {
-                px.r[m] = io.r.0.wrapping_add(n * g.r[0] + oy * g.r[2] + ox * g.r[3]).cast_const();
+            let y = io.y.0.wrapping_add(n * g.y[0] + oy * g.y[2] + ox * g.y[3]);
+            let (x_step, y_step) = (g.stride[1] * g.x[3], g.y[3]);
+            for i in 0..run {
+                px.x[m + i] = x.wrapping_add(i * x_step);
+                px.y[m + i] = y.wrapping_add(i * y_step);
+                px.iy[m + i] = iy;
+                px.ix[m + i] = ix + (i * g.stride[1]) as isize;
             }
-            ox += 1;
+            if residual {
+                let r = io.r.0.wrapping_add(n * g.r[0] + oy * g.r[2] + ox * g.r[3]).cast_const();
+                for i in 0..run {
+                    px.r[m + i] = r.wrapping_add(i * g.r[3]);
+                }
+            }
+            m += run;
+            ox += run;
             if ox == g.ow {
                 ox = 0;
                 oy += 1;

@@ -14,7 +14,7 @@ use crate::simd::{Kernel, Scalar, Simd};
 /// Output channels of one packed block of weights.
 pub(crate) const BLOCK: usize = 16;
 /// Most pixels in a tile, over all kernels.
-pub(crate) const MAX_PIXELS: usize = 16;
+pub(crate) const MAX_PIXELS: usize = 28;
 /// Most blocks in a tile, over all kernels.
 pub(crate) const MAX_BLOCKS: usize = 2;
 
@@ -154,10 +154,10 @@ macro_rules! rows {
 /// of a single pixel.
 pub(crate) fn rows(isa: IsaKind) -> &'static [Row] {
     match isa {
-        // 32 registers of 16 lanes: 14 x 2 accumulators, 2 weights, 1 input.
+        // 32 registers of 16 lanes: 14 x 2 or 28 x 1 accumulators, 2 weights, 1 input.
         #[cfg(target_arch = "x86_64")]
         IsaKind::Avx512 => {
-            rows!(Avx512, 16: 14 x 2, 8 x 2, 4 x 2, 2 x 2, 1 x 2, 14 x 1, 8 x 1, 4 x 1, 1 x 1)
+            rows!(Avx512, 16: 14 x 2, 8 x 2, 4 x 2, 2 x 2, 1 x 2, 28 x 1, 14 x 1, 8 x 1, 4 x 1, 1 x 1)
         }
         // 16 registers of 8 lanes: 6 x 2 accumulators, 2 weights, 1 input.
         #[cfg(target_arch = "x86_64")]
@@ -169,14 +169,20 @@ pub(crate) fn rows(isa: IsaKind) -> &'static [Row] {
     }
 }
 
+/// Pixels to a tile when a group has this many blocks: as many as the kernels with the most blocks that fit can take.
+pub(crate) fn tile_pixels(rows: &'static [Row], blocks: usize) -> usize {
+    let unit = rows.iter().map(|r| r.blocks).filter(|&b| b <= blocks).max().unwrap_or(1);
+    rows.iter().filter(|r| r.blocks == unit).map(|r| r.pixels).max().unwrap_or(1)
+}
+
 /// The kernel for what is left: the most blocks that fit, the smallest tile that holds `count` pixels.
 #[inline(always)]
 pub(crate) fn pick(rows: &'static [Row], blocks: usize, count: usize) -> &'static Row {
+    let fits = |r: &Row| r.blocks <= blocks && r.pixels >= count;
     let mut best = &rows[0];
     for r in rows {
         let better = r.blocks > best.blocks || (r.blocks == best.blocks && r.pixels < best.pixels);
-        let fits = r.blocks <= blocks && r.pixels >= count;
-        if fits && (better || best.blocks > blocks || best.pixels < count) {
+        if fits(r) && (better || !fits(best)) {
             best = r;
         }
     }

@@ -50,7 +50,7 @@ impl Annotator {
     /// Draws `found` into `picture`; `label` names a class (usually [`crate::Head::label`]).
     pub fn draw<'a>(&self, picture: &mut Image, found: &Detections, label: impl Fn(u32) -> Cow<'a, str>) {
         let side = ((picture.width() * picture.height()) as f32).sqrt();
-        let line = (side / 320.0).round().max(1.0);
+        let line = (side / 250.0).round().max(1.0);
         let size = (side / 36.0).clamp(11.0, 400.0);
         let mut canvas = Canvas::new(picture);
         // Weak ones first, so that strong ones lie on top.

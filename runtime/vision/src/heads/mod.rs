@@ -144,6 +144,8 @@ pub struct DecodeParams {
     pub multi_label: bool,
     /// The most boxes that enter the suppression; the best are taken.
     pub max_candidates: usize,
+    /// Clip upright boxes to the picture. Off only to compare with code that leaves them sticking out.
+    pub clip: bool,
 }
 
 impl Default for DecodeParams {
@@ -156,6 +158,7 @@ impl Default for DecodeParams {
             agnostic: false,
             multi_label: false,
             max_candidates: 30_000,
+            clip: true,
         }
     }
 }
@@ -438,7 +441,13 @@ impl Head {
             let mut d = Detection {
                 class: c.class,
                 score: c.score,
-                bbox: geometry.inverse_box(c.bbox),
+                bbox: if params.clip {
+                    geometry.inverse_box(c.bbox)
+                } else {
+                    let [x1, y1, x2, y2] = c.bbox;
+                    let ((x1, y1), (x2, y2)) = (geometry.inverse((x1, y1)), geometry.inverse((x2, y2)));
+                    [x1, y1, x2, y2]
+                },
                 oriented: None,
                 keypoints: (0, 0),
                 mask: None,

@@ -23,6 +23,9 @@ pub(super) struct Grid<'a> {
     order: Order,
     width: usize,
     pub(super) cells: usize,
+    /// This picture's values, where they lie row-major without gaps (they nearly always do), and the steps from one
+    /// channel and one cell to the next.
+    flat: Option<(&'a [f32], usize, usize)>,
 }
 
 impl<'a> Grid<'a> {
@@ -33,7 +36,13 @@ impl<'a> Grid<'a> {
             Order::CellsChannels => (d[1], d[1]),
             Order::Maps => (d[2] * d[3], d[3]),
         };
-        Grid { view, batch, order, width, cells }
+        let channels = if order == Order::CellsChannels { d[2] } else { d[1] };
+        let steps = if order == Order::CellsChannels { (1, channels) } else { (cells, 1) };
+        let flat = view
+            .as_slice::<f32>()
+            .and_then(|all| all.get(batch * channels * cells..(batch + 1) * channels * cells))
+            .map(|part| (part, steps.0, steps.1));
+        Grid { view, batch, order, width, cells, flat }
     }
 
     /// Whether a cell's channels follow each other in memory, so that reading cell by cell is the fast way.
@@ -52,6 +61,14 @@ impl<'a> Grid<'a> {
 
     #[inline]
     pub(super) fn get(&self, channel: usize, cell: usize) -> f32 {
+        if let Some((values, per_channel, per_cell)) = self.flat {
+            return values[channel * per_channel + cell * per_cell];
+        }
+        self.get_strided(channel, cell)
+    }
+
+    #[cold]
+    fn get_strided(&self, channel: usize, cell: usize) -> f32 {
         let at = self.index(channel, cell);
         match self.view.dtype() {
             DType::F32 => self.view.get::<f32>(&at),
@@ -70,6 +87,9 @@ impl<'a> Grid<'a> {
     where
         'a: 'b,
     {
+        if let Some((values, per_channel, 1)) = self.flat {
+            return &values[channel * per_channel..][cells];
+        }
         let in_a_row = match self.order {
             Order::ChannelsCells => {
                 self.view.row::<f32>(&self.index(channel, 0)).and_then(|r| r.get(cells.clone()))
@@ -109,6 +129,9 @@ impl<'a> Grid<'a> {
     where
         'a: 'b,
     {
+        if let Some((values, 1, per_cell)) = self.flat {
+            return &values[cell * per_cell..][channels];
+        }
         if self.order == Order::CellsChannels
             && let Some(row) = self.view.row::<f32>(&self.index(0, cell))
             && let Some(part) = row.get(channels.clone())
@@ -143,6 +166,11 @@ pub(super) fn each_best(
         values.resize(classes, 0.0);
         for cell in 0..grid.cells {
             let scores = grid.cell(cell, first..first + classes, values);
+            let (best, broken) = largest(scores);
+            if best <= conf {
+                nan += broken;
+                continue;
+            }
             nan += pick(scores.iter().copied(), conf, all, |class, score| found(cell, class, score));
         }
         return nan;
@@ -150,6 +178,7 @@ pub(super) fn each_best(
     values.clear();
     values.resize(2 * BLOCK, 0.0);
     let (best, row) = values.split_at_mut(BLOCK);
+    let mut which = [u32::MAX; BLOCK];
     let mut start = 0;
     while start < grid.cells {
         let n = BLOCK.min(grid.cells - start);
@@ -164,8 +193,28 @@ pub(super) fn each_best(
             }
         }
         nan += broken as usize;
+        let over = best.iter().filter(|&&b| b > conf).count();
+        if over > n / 16 && !all {
+            // Many: which class is best is found for all cells at once, walking memory in order.
+            best.fill(conf);
+            which.fill(u32::MAX);
+            for k in 0..classes {
+                let scores = grid.channel(first + k, start..start + n, row);
+                for ((b, w), &s) in best.iter_mut().zip(&mut which).zip(scores) {
+                    *w = if s > *b { k as u32 } else { *w };
+                    *b = if s > *b { s } else { *b };
+                }
+            }
+            for (j, (&b, &w)) in best.iter().zip(&which).enumerate() {
+                if w != u32::MAX {
+                    found(start + j, w as usize, b);
+                }
+            }
+            start += n;
+            continue;
+        }
         for (j, &b) in best.iter().enumerate() {
-            if b > conf {
+            if over > 0 && b > conf {
                 let cell = start + j;
                 pick((0..classes).map(|k| grid.get(first + k, cell)), conf, all, |class, score| {
                     found(cell, class, score)
@@ -175,6 +224,25 @@ pub(super) fn each_best(
         start += n;
     }
     nan
+}
+
+/// The largest value that is a number, and how many are none; in lanes, so that it runs at memory speed.
+fn largest(scores: &[f32]) -> (f32, usize) {
+    const LANES: usize = 16;
+    let mut best = [f32::NEG_INFINITY; LANES];
+    let mut nan = [0u32; LANES];
+    let (chunks, rest) = scores.as_chunks::<LANES>();
+    for chunk in chunks {
+        for ((b, n), &s) in best.iter_mut().zip(&mut nan).zip(chunk) {
+            *b = if s > *b { s } else { *b };
+            *n += u32::from(s.is_nan());
+        }
+    }
+    for ((b, n), &s) in best.iter_mut().zip(&mut nan).zip(rest) {
+        *b = if s > *b { s } else { *b };
+        *n += u32::from(s.is_nan());
+    }
+    (best.iter().copied().fold(f32::NEG_INFINITY, f32::max), nan.iter().sum::<u32>() as usize)
 }
 
 /// The best score above `conf` with its class (the first of equals), or all of them; returns the number of NaN.
@@ -192,4 +260,58 @@ fn pick(scores: impl Iterator<Item = f32>, conf: f32, all: bool, mut found: impl
         found(class, best);
     }
     nan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saltica_tensor::{Layout, Shape};
+
+    /// Few, some and nearly all cells above the threshold, in every memory order, against the definition.
+    #[test]
+    fn the_best_class_is_found_however_many_pass() {
+        let (channels, first, classes, cells) = (9, 2, 6, 2500);
+        let mut state = 1u64;
+        let values: Vec<f32> = (0..2 * channels * cells)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Few distinct values, so that classes tie; some are no numbers.
+                match state >> 54 {
+                    v @ 0..1000 => (v / 20) as f32 / 50.0,
+                    1000..1003 => f32::NAN,
+                    _ => f32::NEG_INFINITY,
+                }
+            })
+            .collect();
+        let shape = Shape::new(&[2, channels, cells]).unwrap();
+        let at = |layout: &Layout, c: usize, n: usize| values[layout.offset(&[1, c, n])];
+        let by_channel = Layout::contiguous(shape);
+        let by_cell = Layout::strided(shape, &[channels * cells, 1, channels]).unwrap();
+        let backwards = Layout::strided(shape, &[1, 2, 2 * channels]).unwrap();
+        for layout in [by_channel, by_cell, backwards] {
+            for (conf, all) in
+                [(0.97, false), (0.9, false), (0.3, false), (0.0, false), (0.9, true), (2.0, false)]
+            {
+                let mut want = Vec::new();
+                let mut nan = 0;
+                for n in 0..cells {
+                    let scores: Vec<f32> = (0..classes).map(|k| at(&layout, first + k, n)).collect();
+                    nan += scores.iter().filter(|s| s.is_nan()).count();
+                    let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    for (k, &s) in scores.iter().enumerate() {
+                        let earlier = scores[..k].contains(&best);
+                        if s > conf && (all || (s == best && !earlier)) {
+                            want.push((n, k, s));
+                        }
+                    }
+                }
+                let view = View::of_slice(&values, layout).unwrap();
+                let grid = Grid::new(view, 1, Order::ChannelsCells);
+                let mut got = Vec::new();
+                let found = |n, k, s| got.push((n, k, s));
+                assert_eq!(each_best(&grid, first, classes, conf, all, &mut Vec::new(), found), nan);
+                assert!(got == want, "{layout:?} above {conf}: {} and {} found", got.len(), want.len());
+            }
+        }
+    }
 }

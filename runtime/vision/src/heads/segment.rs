@@ -59,7 +59,8 @@ impl Prototypes {
         let mut row = std::mem::take(&mut out.values);
         row.clear();
         row.resize(w, 0.0);
-        let index = out.push_mask(*geometry, cells, (x, y), (w, h), to.bbox, |logits| {
+        let bbox = geometry.inverse_box(from.bbox);
+        let index = out.push_mask(*geometry, cells, (x, y), (w, h), bbox, |logits| {
             for k in 0..self.count {
                 let weight = grid.get(first + k, from.index as usize);
                 for (j, line) in logits.chunks_exact_mut(w).enumerate() {

@@ -46,10 +46,9 @@ def place(mode):
     r = min(IW / SW, IH / SH)
     if mode == "letterbox":
         w, h = round(SW * r), round(SH * r)
-        return w / SW, h / SH, round((IW - w) / 2 - 0.1), round((IH - h) / 2 - 0.1)
+        return r, r, round((IW - w) / 2 - 0.1), round((IH - h) / 2 - 0.1)
     if mode == "letterbox-top-left":
-        w, h = int(SW * r), int(SH * r)
-        return w / SW, h / SH, 0, 0
+        return r, r, 0, 0
     if mode == "stretch":
         return IW / SW, IH / SH, 0, 0
     if mode == "crop":
@@ -166,7 +165,6 @@ def read_obb(t, g):
     found = []
     for c in suppress(cands, overlap_turned):
         cx, cy, w, h, a = c[3]
-        # The letterbox scales both axes alike up to rounding: map the corners, take centre and angle from them.
         ux, uy = math.cos(a) / g[0], math.sin(a) / g[1]
         x, y = back((cx, cy), g, False)
         found.append({"class": c[1], "score": float(c[0]), "turned": [x, y, w * math.hypot(ux, uy), h / g[1], math.atan2(uy, ux)]})
