@@ -59,8 +59,9 @@ mod models;
 fn it_does_what_it_says() {
     let dir = tempfile::tempdir().unwrap();
     let mut detector = Detector::builder().load_bytes(models::colour_detector().encode()).unwrap();
-    let paths = [("red", [255, 0, 0]), ("black", [0; 3]), ("blue", [0, 0, 255])]
-        .map(|(name, rgb)| models::flat(&dir.path().join(name).with_extension("png"), 32, rgb).display().to_string());
+    let paths = [("red", [255, 0, 0]), ("black", [0; 3]), ("blue", [0, 0, 255])].map(|(name, rgb)| {
+        models::flat(&dir.path().join(name).with_extension("png"), 32, rgb).display().to_string()
+    });
     let seen = one_by_one(&mut detector, &paths).unwrap();
     let lines: Vec<&str> = seen.lines().map(|l| l.rsplit_once("png: ").unwrap().1).collect();
     assert_eq!(lines, ["red 1.000 at 8,12 to 24,20", "blue 1.000 at 4,4 to 12,12"]);

@@ -3,10 +3,11 @@ use super::flags::{DetectFlags, RunFlags, ShapeFlags};
 use super::ui::{Stop, Ui};
 use saltica::report::{Align, Style, Table, bytes, number};
 use saltica::{Detector, Error, Session};
-use saltica_core::{PlanReport, Port};
+use saltica_core::{Plan, PlanReport, Port};
 use saltica_models::graph::Dim;
 use saltica_tensor::{Shape, storage::MappedFile};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Show what a model is, what its tensors mean and what a run costs
@@ -39,6 +40,7 @@ struct InspectRecord {
     passes: Vec<Count>,
     backend: String,
     ops: Vec<Count>,
+    fallbacks: Vec<Count>,
     macs: u64,
     weight_bytes: usize,
     views: usize,
@@ -92,14 +94,20 @@ struct PlanRow {
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
-    let mut session = args.run.builder().load(&args.model)?;
     let mapped = MappedFile::open(&args.model).ok();
     // Any model can be inspected: that it finds nothing in pictures is a finding, not a failure.
-    let (head, head_error) = match args.detect.builder(&args.run)?.load(&args.model) {
-        Ok(d) => (Some(head_info(&d)), None),
+    let mut detector = args.detect.builder(&args.run)?.load(&args.model);
+    let (head, head_error) = match &detector {
+        Ok(d) => (Some(head_info(d)), None),
         Err(e) => (None, Some(e.to_string())),
     };
-    let (plans, report, passes) = plan_all(args, &mut session)?;
+    let size = args.detect.size().or_else(|| detector.as_ref().ok().map(|d| d.head().input()));
+    let mut other = None;
+    let session = match &mut detector {
+        Ok(d) => d.session(),
+        Err(_) => other.insert(args.run.builder().load(&args.model)?),
+    };
+    let Planned { rows: plans, report, passes, fallbacks } = plan_all(args, size, session)?;
     let model = session.core().model();
     let record = InspectRecord {
         model: args.model.display().to_string(),
@@ -114,6 +122,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
         passes,
         backend: session.core().backend().name().to_owned(),
         ops: report.ops.iter().map(|(name, &count)| Count { name: name.clone(), count }).collect(),
+        fallbacks,
         macs: report.macs,
         weight_bytes: report.weight_bytes,
         views: report.views,
@@ -130,8 +139,18 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     Ok(Exit::Done)
 }
 
+/// What planning says.
+#[derive(Default)]
+struct Planned {
+    rows: Vec<PlanRow>,
+    /// Of the first plan, as all that follows.
+    report: PlanReport,
+    passes: Vec<Count>,
+    fallbacks: Vec<Count>,
+}
+
 /// Plans without allocating an arena: batch 1 to 8 where the file leaves the batch open, else as it is.
-fn plan_all(args: &Args, session: &mut Session) -> Result<(Vec<PlanRow>, PlanReport, Vec<Count>), Error> {
+fn plan_all(args: &Args, size: Option<(usize, usize)>, session: &mut Session) -> Result<Planned, Error> {
     let ports = session.inputs();
     let open =
         matches!(ports.first().and_then(|p| p.dims.as_deref()), Some([Dim::Symbol(_) | Dim::Unknown, ..]));
@@ -140,26 +159,33 @@ fn plan_all(args: &Args, session: &mut Session) -> Result<(Vec<PlanRow>, PlanRep
         None if open && args.shapes.is_empty() => (1..=8).map(Some).collect(),
         None => vec![None],
     };
-    let size = args.detect.size().or_else(|| declared_size(args));
     let core = session.core();
-    let (mut rows, mut first, mut passes) = (Vec::new(), None, Vec::new());
+    let mut planned = Planned::default();
     for batch in batches {
         let shapes = args.shapes.shapes(&ports, batch, size)?;
         let bindings = core.model().bind(&shapes)?;
         let (plan, report) = core.model().plan(&bindings, core.backend().as_ref())?;
-        rows.push(plan_row(&shapes, &plan.report));
-        if first.is_none() {
-            first = Some(plan.report);
-            passes = report.iter().map(|(name, count)| Count { name: name.to_owned(), count }).collect();
+        let is_first = planned.rows.is_empty();
+        planned.rows.push(plan_row(&shapes, &plan.report));
+        if is_first {
+            planned.passes =
+                report.iter().map(|(name, count)| Count { name: name.to_owned(), count }).collect();
+            if core.backend().name() != "reference" {
+                planned.fallbacks = fallbacks(&plan);
+            }
+            planned.report = plan.report;
         }
     }
-    Ok((rows, first.unwrap_or_default(), passes))
+    Ok(planned)
 }
 
-/// The input size that a description or the model's metadata gives.
-fn declared_size(args: &Args) -> Option<(usize, usize)> {
-    let detector = args.detect.builder(&args.run).ok()?.load(&args.model).ok()?;
-    Some(detector.head().input())
+/// Steps that run on the plain reference kernel, by op.
+fn fallbacks(plan: &Plan) -> Vec<Count> {
+    let mut counts = BTreeMap::new();
+    for step in plan.steps.iter().filter(|s| s.kernel.label().starts_with("reference")) {
+        *counts.entry(step.op.clone()).or_insert(0) += 1;
+    }
+    counts.into_iter().map(|(name, count)| Count { name, count }).collect()
 }
 
 fn plan_row(shapes: &[Shape], r: &PlanReport) -> PlanRow {
@@ -233,8 +259,12 @@ fn text(r: &InspectRecord, style: Style) -> String {
         facts.row(["passes", &format!("{}: {}", p.name, p.count)]);
     }
     facts.row(["backend", &r.backend]);
-    let ops: Vec<String> = r.ops.iter().map(|o| format!("{} {}", o.count, o.name)).collect();
-    facts.row(["steps", &ops.join(", ")]);
+    let counts =
+        |all: &[Count]| all.iter().map(|o| format!("{} {}", o.count, o.name)).collect::<Vec<_>>().join(", ");
+    facts.row(["steps", &counts(&r.ops)]);
+    if !r.fallbacks.is_empty() {
+        facts.row(["fallbacks", &format!("{} (no fast kernel: the plain one runs)", counts(&r.fallbacks))]);
+    }
     facts.row([
         "moves",
         &format!("{} views, {} computed in place of a concat, {} copies", r.views, r.in_place, r.copies),

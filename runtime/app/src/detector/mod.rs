@@ -111,6 +111,17 @@ impl Detector {
     ) -> Result<FrameTime> {
         // A file may fix its batch: then the rest of the batch holds whatever was there, and is not read.
         let batch = self.fixed_batch().unwrap_or(pictures.len());
+        if pictures.len() != out.len() || pictures.len() > batch || pictures.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!(
+                    "{} pictures and {} results found; as many of both expected, 1 to {} (the model's batch)",
+                    pictures.len(),
+                    out.len(),
+                    self.fixed_batch().map_or_else(|| "any number".into(), |n| n.to_string())
+                ),
+            ));
+        }
         self.bind(batch)?;
         let Self { session, head, params, preprocessor, bindings, geometries, .. } = self;
         let bindings = bindings
