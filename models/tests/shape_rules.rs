@@ -1,5 +1,8 @@
 //! Shape rules and reference kernels on inputs that nobody meant: any shapes, dtypes and values, on every op.
 
+// A test may panic, also in its helpers.
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use saltica_models::graph::{Case, Fact, Op};
 use saltica_tensor::{DType, Shape, Tensor, ViewMut};

@@ -14,7 +14,8 @@
 mod ops;
 
 pub use ops::OPS;
-use saltica_models::graph::{Dim, Fact, Graph};
+use saltica_models::graph::{Dim, Fact, Graph, Value};
+use saltica_models::passes::{self, Bindings, Report};
 use saltica_tensor::{Shape, Tensor};
 
 /// Largest tensor that is computed: kernels are looked at, not the machine's patience.
@@ -28,20 +29,34 @@ pub fn exercise(mut graph: Graph) {
     graph.prune();
     let _ = (graph.producers(), graph.uses());
     interpret(&graph);
+    if passes::optimize(&mut graph, &mut Report::default()).is_err() {
+        return;
+    }
+    let mut bindings = Bindings::new();
+    for id in &graph.inputs {
+        if let Some(dims) = bound(graph.value(*id)) {
+            bindings = bindings.input(&graph.value(*id).name, &dims);
+        }
+    }
+    if let Ok(settled) = passes::settle(&graph, &bindings, &mut Report::default()) {
+        interpret(&settled.graph);
+    }
+}
+
+/// The declared dims, open ones small.
+fn bound(value: &Value) -> Option<Vec<usize>> {
+    let small = |d: &Dim| match d {
+        Dim::Fixed(d) => *d,
+        Dim::Symbol(_) | Dim::Unknown => 2,
+    };
+    value.dims.as_ref().map(|dims| dims.iter().map(small).collect())
 }
 
 fn interpret(graph: &Graph) {
     let mut known: Vec<Option<Tensor>> = graph.values.iter().map(|v| v.constant.clone()).collect();
     for id in &graph.inputs {
         let value = graph.value(*id);
-        let (Some(dtype), Some(dims)) = (value.dtype, &value.dims) else { continue };
-        let dims: Vec<usize> = dims
-            .iter()
-            .map(|d| match d {
-                Dim::Fixed(d) => *d,
-                Dim::Symbol(_) | Dim::Unknown => 2,
-            })
-            .collect();
+        let (Some(dtype), Some(dims)) = (value.dtype, bound(value)) else { continue };
         known[id.index()] = Shape::new(&dims)
             .ok()
             .filter(|s| s.elements() <= MAX_ELEMENTS)

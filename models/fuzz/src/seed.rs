@@ -5,7 +5,7 @@ use saltica_models::onnx::build::ModelBuilder;
 use saltica_models_fuzz::OPS;
 use saltica_tensor::{DType, Tensor};
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The fuzzer mutates small files best.
 const MAX_FILE: u64 = 120_000;
@@ -37,7 +37,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let model = conv().node(op, &["y", "w"], &["z"], &attrs).output("z", DType::F32);
         write(&format!("{op}_attrs"), &model.encode())?;
     }
-    if let Some(shared) = saltica_tests::shared() {
+    let shared = std::env::var_os("SALTICA_SHARED").map(PathBuf::from);
+    let shared = shared.unwrap_or(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
+    if shared.join("data").is_dir() {
         for folder in ["graphs", "models"] {
             for entry in std::fs::read_dir(shared.join("data").join(folder))? {
                 let path = entry?.path();

@@ -94,7 +94,8 @@ pointwise! {
     };
     /// x * min(max(x / 6 + 0.5, 0), 1)
     HardSwish = |s, x| {
-        let y = s.add(s.mul(x, s.splat(1.0 / 6.0)), s.splat(0.5));
+        // A true division: quantized graphs count on the last bit.
+        let y = s.add(s.div(x, s.splat(6.0)), s.splat(0.5));
         s.mul(x, s.min(s.splat(1.0), s.max(s.splat(0.0), y)))
     };
     /// tanh(x)

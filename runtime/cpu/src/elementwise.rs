@@ -15,7 +15,7 @@ use saltica_models::graph::ops::{BinaryKind, Unary};
 use saltica_tensor::{DType, View, ViewMut};
 
 /// Elements that are gathered at a time where an operand's row is no run.
-const CHUNK: usize = 256;
+pub(crate) const CHUNK: usize = 256;
 
 /// Whether [`unary`] has this function.
 pub fn has_unary(f: &Unary) -> bool {
@@ -112,7 +112,7 @@ pub(crate) fn all_f32(dtypes: &[DType]) -> Result<()> {
 }
 
 /// Calls `f(offsets of the row, part of the row)` for every row, in parallel.
-fn rows<const K: usize>(
+pub(crate) fn rows<const K: usize>(
     pool: &Pool,
     walk: &Walk<K>,
     f: &(dyn Fn([usize; K], std::ops::Range<usize>) + Sync),
@@ -141,7 +141,11 @@ fn rows<const K: usize>(
 
 /// Calls `f(first, count)` for the parts of a row: all of it if every operand is a run or a single number.
 #[inline(always)]
-fn pieces<const K: usize>(range: std::ops::Range<usize>, steps: [usize; K], mut f: impl FnMut(usize, usize)) {
+pub(crate) fn pieces<const K: usize>(
+    range: std::ops::Range<usize>,
+    steps: [usize; K],
+    mut f: impl FnMut(usize, usize),
+) {
     let whole = steps[0] == 1 && steps[1..].iter().all(|&s| s <= 1);
     let chunk = if whole { range.len() } else { CHUNK };
     let mut i = range.start;
@@ -155,9 +159,14 @@ fn pieces<const K: usize>(range: std::ops::Range<usize>, steps: [usize; K], mut 
 /// The row as a run: itself, or a copy. A single number (stride 0) stays where it is.
 ///
 /// # Safety
-/// `p` must be readable at the `n <= CHUNK` places (any `n` for strides 0 and 1).
+/// `p` must be readable at the places; strides above 1 take at most `CHUNK` of them.
 #[inline(always)]
-unsafe fn gather(p: *const f32, step: usize, n: usize, buffer: &mut [f32; CHUNK]) -> *const f32 {
+pub(crate) unsafe fn gather<T: Copy>(
+    p: *const T,
+    step: usize,
+    n: usize,
+    buffer: &mut [T; CHUNK],
+) -> *const T {
     if step <= 1 {
         return p;
     }
@@ -171,7 +180,7 @@ unsafe fn gather(p: *const f32, step: usize, n: usize, buffer: &mut [f32; CHUNK]
 /// # Safety
 /// `to` must be writable at the `n` places, `from` readable for `n` floats.
 #[inline(always)]
-unsafe fn scatter(from: *const f32, to: *mut f32, step: usize, n: usize) {
+pub(crate) unsafe fn scatter<T: Copy>(from: *const T, to: *mut T, step: usize, n: usize) {
     if step != 1 {
         for i in 0..n {
             // SAFETY: the caller vouches for the places.

@@ -3,7 +3,7 @@
 //! * [`CpuBackend`]: turns a plan's steps into these kernels.
 //! * [`Pool`]: parallel loops without allocation.
 //! * [`Isa`]: which instructions this processor has; kernels are compiled for each and chosen at run time.
-//! * [`PackedConv`]: convolution with a fused epilogue.
+//! * [`PackedConv`], [`PackedQuantConv`]: convolution of f32 and of 8-bit numbers, with a fused epilogue.
 //! * [`gemm`], [`pooling`], [`resize`], [`mod@softmax`], [`elementwise`], [`mod@copy`]: the other kernels.
 //!
 //! Kernels work on [`saltica_tensor::View`]s with any strides; channels-last layouts are the fast ones. Results do not
@@ -22,6 +22,7 @@ mod isa;
 mod pool;
 pub mod pooling;
 mod ptr;
+pub mod quantize;
 pub mod resize;
 mod simd;
 pub mod softmax;
@@ -30,7 +31,7 @@ mod testing;
 mod walk;
 
 pub use backend::CpuBackend;
-pub use conv::PackedConv;
+pub use conv::{PackedConv, PackedQuantConv};
 pub use error::{Error, ErrorKind};
 pub use isa::{Isa, IsaKind};
 pub use pool::Pool;

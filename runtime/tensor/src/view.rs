@@ -288,6 +288,33 @@ impl<'a> ViewMut<'a> {
         unsafe { *(self.ptr as *mut T).add(self.layout.offset(index)) = value }
     }
 
+    /// Writes `value(i)` to the `i`-th of `len` elements from `index` along dim `axis`, whatever its stride. For kernels
+    /// that write channel by channel into interleaved pixels. Panics where the run leaves the shape.
+    #[inline]
+    pub fn set_run<T: Element>(
+        &mut self,
+        index: &[usize],
+        axis: usize,
+        len: usize,
+        value: impl Fn(usize) -> T,
+    ) {
+        self.check::<T>();
+        if len == 0 {
+            return;
+        }
+        self.check_index(index);
+        assert!(
+            axis < self.shape().rank() && len <= self.shape()[axis] - index[axis],
+            "{len} elements along dim {axis} from {index:?} of {}",
+            self.shape()
+        );
+        let (start, step) = (self.layout.offset(index), self.layout.strides()[axis]);
+        for i in 0..len {
+            // SAFETY: `index` moved by `i < len` along `axis` is inside the shape, so its offset is inside the span.
+            unsafe { *(self.ptr as *mut T).add(start + i * step) = value(i) }
+        }
+    }
+
     /// Writes the `i`-th element in row-major order; same panics as [`Self::get`].
     #[inline]
     pub fn put<T: Element>(&mut self, i: usize, value: T) {
@@ -486,6 +513,28 @@ mod tests {
     /// The plain definition that the copy loops must equal.
     fn by_index(from: &View<'_>) -> Vec<i64> {
         from.shape().indices().map(|i| from.get::<i64>(&i)).collect()
+    }
+
+    #[test]
+    fn runs_go_along_any_dim() {
+        let shape = Shape::new(&[1, 3, 2, 4]).unwrap();
+        let layout = Layout::channels_last(shape, 5).unwrap();
+        let mut data = vec![0u8; layout.span()];
+        let mut v = ViewMut::of_slice(&mut data, layout).unwrap();
+        v.set_run(&[0, 1, 1, 1], 3, 3, |i| 10 + i as u8);
+        v.set_run(&[0, 0, 0, 2], 1, 3, |i| 20 + i as u8);
+        v.set_run(&[0, 2, 1, 3], 3, 0, |_| 99u8);
+        assert_eq!([v.get::<u8>(&[0, 1, 1, 1]), v.get(&[0, 1, 1, 3]), v.get(&[0, 2, 0, 2])], [10, 12, 22]);
+        assert_eq!(data.iter().filter(|&&b| b != 0).count(), 6);
+    }
+
+    #[test]
+    #[should_panic(expected = "4 elements along dim 3")]
+    fn runs_stay_inside() {
+        let mut data = [0u8; 8];
+        let mut v =
+            ViewMut::of_slice(&mut data, Layout::contiguous(Shape::new(&[1, 1, 2, 4]).unwrap())).unwrap();
+        v.set_run(&[0, 0, 0, 1], 3, 4, |_| 1u8);
     }
 
     #[test]

@@ -103,9 +103,14 @@ fn table<T: Element>(spec: &InputSpec, zero: T) -> Box<[[T; 256]; 3]> {
 /// Turns pictures into one model's input. Its tables and row buffers are made for the first picture and kept while
 /// pictures of the same size and format follow; then a call allocates nothing.
 pub struct Preprocessor {
+    table: Table,
+    resize: Resize,
+}
+
+/// The part that makes lines of bytes: tables and buffers for one picture size.
+struct Resize {
     spec: InputSpec,
     target: (usize, usize),
-    table: Table,
     set_up: Option<(Geometry, PixelFormat)>,
     columns: Vec<Tap>,
     lines: Vec<Tap>,
@@ -156,32 +161,32 @@ impl Preprocessor {
                 ));
             }
         };
-        Ok(Preprocessor {
+        let resize = Resize {
             spec,
             target,
-            table,
             set_up: None,
             columns: Vec::new(),
             lines: Vec::new(),
             filtered: [Row::default(), Row::default()],
             line: Vec::new(),
-        })
+        };
+        Ok(Preprocessor { table, resize })
     }
 
     /// What the model wants.
     pub fn spec(&self) -> &InputSpec {
-        &self.spec
+        &self.resize.spec
     }
 
     /// Width and height of the model input.
     pub fn target(&self) -> (usize, usize) {
-        self.target
+        self.resize.target
     }
 
     /// Writes `picture` as image `index` of the batch `out`, shape `[N, 3, height, width]`, any strides. Returns the
     /// geometry the picture was placed with, which the head needs for the way back.
     pub fn run(&mut self, picture: &Pixels<'_>, out: &mut ViewMut<'_>, index: usize) -> Result<Geometry> {
-        let (tw, th) = self.target;
+        let (tw, th) = self.resize.target;
         match out.shape().dims() {
             &[n, 3, h, w] if (w, h) == (tw, th) && index < n => {}
             _ => {
@@ -194,20 +199,19 @@ impl Preprocessor {
                 ));
             }
         }
-        let geometry = self.set_up(picture)?;
+        let geometry = self.resize.set_up(picture)?;
         let window = window(&geometry);
-        // The borrow of the table must end before the row buffers change, so it is taken out for the call.
-        let table = std::mem::replace(&mut self.table, Table::U8(Box::new([[0; 256]; 3])));
-        let done = match &table {
-            Table::F32(t) => self.write(picture, out, index, t, window),
-            Table::F16(t) => self.write(picture, out, index, t, window),
-            Table::U8(t) => self.write(picture, out, index, t, window),
-            Table::I8(t) => self.write(picture, out, index, t, window),
-        };
-        self.table = table;
-        done.map(|()| geometry)
+        match &self.table {
+            Table::F32(t) => self.resize.write(picture, out, index, t, window)?,
+            Table::F16(t) => self.resize.write(picture, out, index, t, window)?,
+            Table::U8(t) => self.resize.write(picture, out, index, t, window)?,
+            Table::I8(t) => self.resize.write(picture, out, index, t, window)?,
+        }
+        Ok(geometry)
     }
+}
 
+impl Resize {
     fn set_up(&mut self, picture: &Pixels<'_>) -> Result<Geometry> {
         let source = (picture.width(), picture.height());
         self.filtered.iter_mut().for_each(|r| r.source = None);
@@ -295,23 +299,25 @@ impl Preprocessor {
                 }
             }
         } else {
-            let mut nhwc = out.permuted(&[0, 2, 3, 1])?;
+            // Pixels further apart than their three channels, or any other strides.
             for y in 0..th {
                 let inside = self.line(picture, y, window);
-                for x in 0..tw {
-                    let at = x.wrapping_sub(window.left);
-                    let value = |c: usize| {
-                        if inside && at < window.width {
-                            table[c][usize::from(self.line[c * window.width + at])]
-                        } else {
-                            pad[c]
-                        }
-                    };
-                    let values = [value(0), value(1), value(2)];
-                    match nhwc.row_mut::<T>(&[index, y, x, 0]) {
-                        Some(pixel) => pixel.copy_from_slice(&values),
-                        None => (0..3).for_each(|c| nhwc.set(&[index, y, x, c], values[c])),
+                for c in 0..3 {
+                    let mut run = |x: usize, len: usize| out.set_run(&[index, c, y, x], 3, len, |_| pad[c]);
+                    if !inside {
+                        run(0, tw);
+                        continue;
                     }
+                    let right = window.left + window.width;
+                    run(0, window.left);
+                    // An empty run may start at the end.
+                    if right < tw {
+                        run(right, tw - right);
+                    }
+                    let (bytes, values) = (&self.line[c * window.width..][..window.width], &table[c]);
+                    out.set_run(&[index, c, y, window.left], 3, window.width, |i| {
+                        values[usize::from(bytes[i])]
+                    });
                 }
             }
         }

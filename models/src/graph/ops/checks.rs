@@ -135,7 +135,6 @@ fn damaged(t: Option<&Tensor>, random: &mut Random) -> Option<Tensor> {
     for i in 0..shape.elements() {
         view.put_f64(i, extremes[random.below(extremes.len())]);
     }
-    drop(view);
     Some(out)
 }
 

@@ -515,9 +515,10 @@ mod tests {
                     let t = t.as_ref()?;
                     let mut room = Tensor::zeros(t.dtype(), roomy(t.shape())).unwrap();
                     let reversed: Vec<usize> = (0..t.shape().rank()).rev().collect();
-                    let mut part = inner(room.view_mut().unwrap(), t.shape());
-                    part.permuted(&reversed).unwrap().copy_from(&t.view());
-                    drop(part);
+                    inner(room.view_mut().unwrap(), t.shape())
+                        .permuted(&reversed)
+                        .unwrap()
+                        .copy_from(&t.view());
                     Some(room)
                 })
                 .collect();

@@ -8,20 +8,20 @@ use crate::{Isa, PackedConv, Pool, Result, copy as copying, elementwise, gemm as
 use saltica_core::{Error, ErrorKind, Kernel, StepDesc};
 use saltica_models::graph::ops as model;
 use saltica_models::graph::{Activation, Op};
-use saltica_tensor::{DType, Layout, Shape, StepViews, View, ViewMut};
+use saltica_tensor::{DType, Layout, Shape, StepViews, Tensor, View, ViewMut};
 use std::sync::Arc;
 
 /// A kernel ready to run.
 pub(super) type Choice = Box<dyn Kernel>;
 
 /// A kernel made of a function over a step's views.
-struct Step<F> {
-    label: String,
-    scratch: usize,
-    weights: usize,
+pub(super) struct Step<F> {
+    pub(super) label: String,
+    pub(super) scratch: usize,
+    pub(super) weights: usize,
     /// Inputs that were packed and are not read again.
-    packed: Vec<usize>,
-    run: F,
+    pub(super) packed: Vec<usize>,
+    pub(super) run: F,
 }
 
 impl<F> Kernel for Step<F>
@@ -50,7 +50,7 @@ where
     }
 }
 
-fn step<F>(label: String, run: F) -> Step<F>
+pub(super) fn step<F>(label: String, run: F) -> Step<F>
 where
     F: Fn(&[Option<View<'_>>], &mut [ViewMut<'_>], &mut [u8]) -> Result<()> + Send + Sync,
 {
@@ -58,11 +58,11 @@ where
 }
 
 /// Input `i` of a step that has one (the planner and the shape rules have seen to it).
-fn at<'v, 'a>(inputs: &'v [Option<View<'a>>], i: usize) -> Result<&'v View<'a>> {
+pub(super) fn at<'v, 'a>(inputs: &'v [Option<View<'a>>], i: usize) -> Result<&'v View<'a>> {
     inputs.get(i).and_then(Option::as_ref).ok_or_else(|| crate::Error::shape(format!("input {i} is missing")))
 }
 
-fn dtype(step: &StepDesc<'_>, i: usize) -> Option<DType> {
+pub(super) fn dtype(step: &StepDesc<'_>, i: usize) -> Option<DType> {
     step.inputs.get(i)?.as_ref().map(|o| o.dtype)
 }
 
@@ -72,30 +72,34 @@ fn all_f32(step: &StepDesc<'_>) -> bool {
         && step.outputs.iter().all(|(d, _)| *d == DType::F32)
 }
 
-fn layout(step: &StepDesc<'_>, i: usize) -> Option<Layout> {
+pub(super) fn layout(step: &StepDesc<'_>, i: usize) -> Option<Layout> {
     step.inputs.get(i)?.as_ref().map(|o| o.layout)
 }
 
-fn names(cpu: &CpuBackend) -> (Isa, Arc<Pool>, String) {
+pub(super) fn names(cpu: &CpuBackend) -> (Isa, Arc<Pool>, String) {
     (cpu.isa, Arc::clone(&cpu.pool), format!("{}", cpu.isa))
+}
+
+/// The constants of a convolution, weights and bias; `None` if one of them is computed.
+pub(super) fn conv_constants<'t>(desc: &StepDesc<'t>) -> Option<(&'t Tensor, Option<&'t Tensor>)> {
+    let constant = |i: usize| desc.inputs.get(i).and_then(Option::as_ref).map(|o| o.constant);
+    let weights = constant(1)??;
+    match constant(2) {
+        None => Some((weights, None)),
+        Some(bias) => Some((weights, Some(bias?))),
+    }
 }
 
 pub(super) fn conv(cpu: &CpuBackend, op: &model::Conv, desc: &StepDesc<'_>) -> Result<Option<Choice>> {
     let (pool, isa) = (Arc::clone(&cpu.pool), cpu.isa);
-    let constant = |i: usize| desc.inputs.get(i).and_then(Option::as_ref).map(|o| o.constant);
-    let (Some(Some(weights)), Some(x)) = (constant(1), layout(desc, 0)) else { return Ok(None) };
-    let bias = match constant(2) {
-        Some(None) => return Ok(None),
-        Some(Some(bias)) => Some(bias),
-        None => None,
-    };
+    let (Some((weights, bias)), Some(x)) = (conv_constants(desc), layout(desc, 0)) else { return Ok(None) };
     if !all_f32(desc) {
         return Ok(None);
     }
-    let packed: Arc<PackedConv> =
-        cpu.cache.conv(op, weights, bias, || PackedConv::new(isa, op, weights, bias))?;
-    let made = Step {
-        label: format!("conv {isa}"),
+    let constants: Vec<&Tensor> = std::iter::once(weights).chain(bias).collect();
+    let packed = cpu.convs.get(op, &constants, || PackedConv::new(isa, op, weights, bias))?;
+    Ok(Some(Box::new(Step {
+        label: packed.label(),
         scratch: packed.scratch_bytes(&x, pool.threads()),
         weights: packed.bytes(),
         packed: vec![1, 2],
@@ -103,8 +107,7 @@ pub(super) fn conv(cpu: &CpuBackend, op: &model::Conv, desc: &StepDesc<'_>) -> R
             let residual = inputs.get(3).and_then(Option::as_ref);
             packed.run(&pool, at(inputs, 0)?, residual, &mut outputs[0], scratch)
         },
-    };
-    Ok(Some(Box::new(made)))
+    })))
 }
 
 pub(super) fn unary(cpu: &CpuBackend, op: &model::Unary, desc: &StepDesc<'_>) -> Option<Choice> {

@@ -5,11 +5,13 @@
 
 mod cache;
 mod kernels;
+mod quantized;
 
-use crate::{Isa, Pool, Result};
+use crate::{Isa, PackedConv, PackedQuantConv, Pool, Result};
 use cache::Cache;
 use kernels::Choice;
 use saltica_core::{Backend, Error, ErrorKind, Kernel, LayoutChoice, Reference, StepDesc};
+use saltica_models::graph::ops::{Conv, QuantConv};
 use saltica_models::graph::{Op, OutFact};
 use std::sync::Arc;
 
@@ -17,7 +19,8 @@ use std::sync::Arc;
 pub struct CpuBackend {
     isa: Isa,
     pool: Arc<Pool>,
-    cache: Cache,
+    convs: Cache<Conv, PackedConv>,
+    quant_convs: Cache<QuantConv, PackedQuantConv>,
 }
 
 impl CpuBackend {
@@ -25,12 +28,16 @@ impl CpuBackend {
     /// `SALTICA_ISA` names, else the best there is. Errors name what is wrong with either.
     pub fn new(threads: Option<usize>) -> Result<CpuBackend> {
         let pool = Pool::new(threads.unwrap_or_else(Pool::default_threads))?;
-        Ok(CpuBackend { isa: Isa::from_env()?, pool: Arc::new(pool), cache: Cache::default() })
+        Ok(Self::on(Isa::from_env()?, pool))
     }
 
     /// A backend for one instruction set, for tests and comparisons.
     pub fn with_isa(isa: Isa, threads: usize) -> Result<CpuBackend> {
-        Ok(CpuBackend { isa, pool: Arc::new(Pool::new(threads)?), cache: Cache::default() })
+        Ok(Self::on(isa, Pool::new(threads)?))
+    }
+
+    fn on(isa: Isa, pool: Pool) -> CpuBackend {
+        CpuBackend { isa, pool: Arc::new(pool), convs: Cache::default(), quant_convs: Cache::default() }
     }
 
     /// The instruction set in use.
@@ -48,6 +55,10 @@ impl CpuBackend {
 fn choose(cpu: &CpuBackend, step: &StepDesc<'_>) -> Result<Option<Choice>> {
     match step.op {
         Op::Conv(op) => kernels::conv(cpu, op, step),
+        Op::QuantConv(op) => quantized::conv(cpu, op, step),
+        Op::QuantizeLinear(_) => Ok(quantized::quantize(cpu, step)),
+        Op::DequantizeLinear(_) => Ok(quantized::dequantize(cpu, step)),
+        Op::Lookup(op) => Ok(quantized::lookup(cpu, op, step)),
         Op::Unary(op) => Ok(kernels::unary(cpu, op, step)),
         Op::Binary(op) => Ok(kernels::binary(cpu, op, step)),
         Op::Pool(op) => Ok(kernels::pool(cpu, op, step)),

@@ -50,6 +50,10 @@ impl Depthwise {
         Ok(Depthwise { isa, channels, weights, bias: packed_bias })
     }
 
+    pub(super) fn label(&self) -> String {
+        format!("depthwise {} {COLUMNS} columns", self.isa.kind().name())
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.weights.bytes() + self.bias.bytes()
     }

@@ -9,6 +9,7 @@
 
 use super::finish::{Finish, MAX_ROW};
 use super::kernel::{BLOCK, MAX_BLOCKS, MAX_PIXELS, Row, Tile, pick, rows, tile_pixels};
+use super::pixels::Pixels;
 use super::{Epilogue, Floats, Geometry, Io};
 use crate::isa::Isa;
 use crate::pool::Pool;
@@ -69,6 +70,13 @@ impl Direct {
             }
         }
         Ok(Direct { isa, group, channels, taps, weights, bias: packed_bias })
+    }
+
+    pub(super) fn label(&self) -> String {
+        let rows = rows(self.isa.kind());
+        let high = tile_pixels(rows, self.channels[1].div_ceil(BLOCK));
+        let row = pick(rows, self.channels[1].div_ceil(BLOCK), high);
+        format!("conv {} {}x{}", self.isa.kind().name(), row.pixels, row.blocks * BLOCK)
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -217,19 +225,6 @@ struct Work<'a> {
     worker: usize,
 }
 
-/// Where a tile's pixels are.
-struct Pixels {
-    count: usize,
-    /// Whether each sees the whole window inside the image.
-    inside: bool,
-    /// Top left of each window; may lie outside the image.
-    x: [*const f32; MAX_PIXELS],
-    iy: [isize; MAX_PIXELS],
-    ix: [isize; MAX_PIXELS],
-    y: [*mut f32; MAX_PIXELS],
-    r: [*const f32; MAX_PIXELS],
-}
-
 impl Kernel for Work<'_> {
     type Out = ();
 
@@ -242,25 +237,15 @@ impl Kernel for Work<'_> {
         let own = scratch.own.0.wrapping_add(self.worker * scratch.worker);
         let zeros = conv.weights.get()[conv.group * blocks * block..].as_ptr();
         let mut buffer = [0f32; MAX_PIXELS * MAX_BLOCKS * BLOCK];
-        let mut px = Pixels {
-            count: 0,
-            inside: false,
-            x: [std::ptr::null(); MAX_PIXELS],
-            iy: [0; MAX_PIXELS],
-            ix: [0; MAX_PIXELS],
-            y: [std::ptr::null_mut(); MAX_PIXELS],
-            r: [std::ptr::null(); MAX_PIXELS],
-        };
+        let x = self.job.io.x.at(self.group * ic * g.x[1]);
+        let r = if epilogue.residual == Residual::None { std::ptr::null_mut() } else { self.job.io.r.0 };
+        let mut px = Pixels::new();
         let zero_offset = 0isize;
         let mut at = self.pixels[0];
         let mut yx = [at / (g.oh * g.ow), at / g.ow % g.oh, at % g.ow];
         while at < self.pixels[1] {
             let count = (*high).min(self.pixels[1] - at);
-            self.locate(&mut px, count, &mut yx);
-            // Kernels whose tile is taller than what is left repeat the first pixel.
-            for m in count..MAX_PIXELS {
-                px.x[m] = px.x[0];
-            }
+            px.locate(g, (x, self.job.io.y.0, r), count, &mut yx);
             let mut tile = Tile {
                 taps,
                 ic,
@@ -288,7 +273,7 @@ impl Kernel for Work<'_> {
             } else if !px.inside {
                 let table = own.cast::<*const f32>();
                 // SAFETY: the worker's own scratch holds taps * MAX_PIXELS addresses.
-                unsafe { self.address(&px, zeros, table) };
+                unsafe { px.address(g, zeros, table) };
                 tile.ptrs = table;
                 tile.ptr_step = MAX_PIXELS;
                 tile.offs = &zero_offset;
@@ -327,93 +312,19 @@ impl Kernel for Work<'_> {
 }
 
 impl Work<'_> {
-    /// Fills in where the next `count` pixels are and moves `yx` (image, row, column) past them.
-    #[inline(always)]
-    fn locate(&self, px: &mut Pixels, count: usize, yx: &mut [usize; 3]) {
-        let Job { conv, g, io, epilogue, .. } = self.job;
-        let reach = [0, 1].map(|i| (g.kernel[i] - 1) * g.dilation[i]);
-        let x_base = io.x.0.wrapping_add(self.group * conv.channels[0] * g.x[1]);
-        let residual = epilogue.residual != Residual::None;
-        px.count = count;
-        px.inside = true;
-        let [mut n, mut oy, mut ox] = *yx;
-        let mut m = 0;
-        while m < count {
-            // A run of pixels of one output row.
-            let run = (g.ow - ox).min(count - m);
-            let iy = (oy * g.stride[0]) as isize - g.pads[0] as isize;
-            let ix = (ox * g.stride[1]) as isize - g.pads[1] as isize;
-            let last = ix + ((run - 1) * g.stride[1]) as isize;
-            px.inside &= iy >= 0 && iy as usize + reach[0] < g.h && ix >= 0 && last as usize + reach[1] < g.w;
-            let x = x_base
-                .wrapping_add(n * g.x[0])
-                .wrapping_offset(iy * g.x[2] as isize + ix * g.x[3] as isize)
-                .cast_const();
-            let y = io.y.0.wrapping_add(n * g.y[0] + oy * g.y[2] + ox * g.y[3]);
-            let (x_step, y_step) = (g.stride[1] * g.x[3], g.y[3]);
-            for i in 0..run {
-                px.x[m + i] = x.wrapping_add(i * x_step);
-                px.y[m + i] = y.wrapping_add(i * y_step);
-                px.iy[m + i] = iy;
-                px.ix[m + i] = ix + (i * g.stride[1]) as isize;
-            }
-            if residual {
-                let r = io.r.0.wrapping_add(n * g.r[0] + oy * g.r[2] + ox * g.r[3]).cast_const();
-                for i in 0..run {
-                    px.r[m + i] = r.wrapping_add(i * g.r[3]);
-                }
-            }
-            m += run;
-            ox += run;
-            if ox == g.ow {
-                ox = 0;
-                oy += 1;
-                if oy == g.oh {
-                    oy = 0;
-                    n += 1;
-                }
-            }
-        }
-        *yx = [n, oy, ox];
-    }
-
-    /// Writes the address of each tap and pixel: inside the image, or the zeros.
-    ///
-    /// # Safety
-    /// `table` is writable for `taps * MAX_PIXELS` addresses.
-    #[inline(always)]
-    unsafe fn address(&self, px: &Pixels, zeros: *const f32, table: *mut *const f32) {
-        let g = self.job.g;
-        for ky in 0..g.kernel[0] {
-            for kx in 0..g.kernel[1] {
-                let (dy, dx) = ((ky * g.dilation[0]) as isize, (kx * g.dilation[1]) as isize);
-                let off = dy * g.x[2] as isize + dx * g.x[3] as isize;
-                // SAFETY: the tap's part of the table.
-                let part = unsafe { table.add((ky * g.kernel[1] + kx) * MAX_PIXELS) };
-                for m in 0..MAX_PIXELS {
-                    let i = if m < px.count { m } else { 0 };
-                    let inside = ((px.iy[i] + dy) as usize) < g.h && ((px.ix[i] + dx) as usize) < g.w;
-                    let p = if inside { px.x[i].wrapping_offset(off) } else { zeros };
-                    // SAFETY: m < MAX_PIXELS.
-                    unsafe { *part.add(m) = p };
-                }
-            }
-        }
-    }
-
     /// Copies the inputs of each pixel's window into `patch` as `[taps][in][MAX_PIXELS]`, zero outside the image.
     ///
     /// # Safety
     /// `patch` is writable for that many floats.
     #[inline(always)]
-    unsafe fn gather(&self, px: &Pixels, patch: *mut f32) {
+    unsafe fn gather(&self, px: &Pixels<f32, f32>, patch: *mut f32) {
         let g = self.job.g;
         let ic = self.job.conv.channels[0];
         for m in 0..px.count {
             for ky in 0..g.kernel[0] {
                 for kx in 0..g.kernel[1] {
                     let (dy, dx) = ((ky * g.dilation[0]) as isize, (kx * g.dilation[1]) as isize);
-                    let inside = ((px.iy[m] + dy) as usize) < g.h && ((px.ix[m] + dx) as usize) < g.w;
+                    let inside = px.sees(g, m, dy, dx);
                     let from = px.x[m].wrapping_offset(dy * g.x[2] as isize + dx * g.x[3] as isize);
                     for c in 0..ic {
                         // SAFETY: the pixel is inside the image.

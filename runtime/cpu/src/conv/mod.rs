@@ -3,13 +3,19 @@
 mod depthwise;
 mod direct;
 pub(crate) mod finish;
+mod int8;
+mod int_depthwise;
+mod int_finish;
+mod int_kernel;
 pub(crate) mod kernel;
+mod pixels;
 
 use crate::pool::Pool;
 use crate::ptr::Shared;
 use crate::{Error, Isa, Result};
 use depthwise::Depthwise;
 use direct::Direct;
+pub use int8::PackedQuantConv;
 use saltica_models::graph::Activation;
 use saltica_models::graph::ops::{Conv, Residual, window::Window};
 use saltica_tensor::storage::AlignedBytes;
@@ -92,6 +98,14 @@ impl PackedConv {
             epilogue: Epilogue { activation: conv.activation, residual: conv.residual },
             kernel,
         })
+    }
+
+    /// The table row that runs, for profiles: `conv avx512 14x32` (pixels by channels of a tile).
+    pub fn label(&self) -> String {
+        match &self.kernel {
+            Kind::Direct(d) => d.label(),
+            Kind::Depthwise(d) => d.label(),
+        }
     }
 
     /// Bytes of packed weights and bias.

@@ -216,6 +216,7 @@ fn what_does_not_fit_is_an_error() {
     assert!(PackedConv::new(isa, &Conv { group: 3, ..conv.clone() }, &weights, None).is_err());
     let packed = PackedConv::new(isa, &conv, &weights, None).unwrap();
     assert!(packed.bytes() >= 4 * (72 + 4));
+    assert!(packed.label().starts_with("conv "), "{}", packed.label());
     let pool = Pool::new(1).unwrap();
     let x = Tensor::zeros(DType::F32, Shape::new(&[1, 2, 5, 5]).unwrap()).unwrap();
     let mut y = Tensor::zeros(DType::F32, Shape::new(&[1, 4, 5, 4]).unwrap()).unwrap();

@@ -70,6 +70,25 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn load_i32(self, p: *const i32) -> Self::F {
+        // SAFETY: the caller vouches for the address.
+        unsafe { _mm256_cvtepi32_ps(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_u8(self, p: *const u8) -> Self::F {
+        // SAFETY: the caller vouches for the address.
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn store_u8(self, p: *mut u8, v: Self::F) {
+        // SAFETY: the caller vouches for the address.
+        unsafe {
+            let low = _mm256_and_si256(_mm256_cvtps_epi32(v), _mm256_set1_epi32(255));
+            let half = _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256::<1>(low));
+            _mm_storel_epi64(p.cast(), _mm_packus_epi16(half, half));
+        }
+    }
+    #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
         // SAFETY: `self` exists, so the processor has the instructions.
         unsafe {

@@ -67,6 +67,21 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn load_i32(self, p: *const i32) -> Self::F {
+        // SAFETY: the caller vouches for the address.
+        unsafe { _mm512_cvtepi32_ps(_mm512_loadu_si512(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_u8(self, p: *const u8) -> Self::F {
+        // SAFETY: the caller vouches for the address.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn store_u8(self, p: *mut u8, v: Self::F) {
+        // SAFETY: the caller vouches for the address.
+        unsafe { _mm_storeu_si128(p.cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v))) }
+    }
+    #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
         // SAFETY: `self` exists, so the processor has the instructions.
         unsafe { _mm512_reduce_add_ps(a) }

@@ -70,6 +70,22 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// `p` must be writable for `n <= LANES` floats.
     unsafe fn store_n(self, p: *mut f32, v: Self::F, n: usize);
 
+    /// Loads i32 numbers, rounded to the nearest f32, ties to even.
+    ///
+    /// # Safety
+    /// `p` must be readable for `LANES` numbers.
+    unsafe fn load_i32(self, p: *const i32) -> Self::F;
+    /// Loads bytes as numbers 0..=255.
+    ///
+    /// # Safety
+    /// `p` must be readable for `LANES` bytes.
+    unsafe fn load_u8(self, p: *const u8) -> Self::F;
+    /// Stores whole numbers in -128..=255 as bytes (two's complement).
+    ///
+    /// # Safety
+    /// `p` must be writable for `LANES` bytes.
+    unsafe fn store_u8(self, p: *mut u8, v: Self::F);
+
     /// a + b
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     /// a - b

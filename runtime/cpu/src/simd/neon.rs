@@ -70,6 +70,29 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    unsafe fn load_i32(self, p: *const i32) -> Self::F {
+        // SAFETY: the caller vouches for the address.
+        unsafe { vcvtq_f32_s32(vld1q_s32(p)) }
+    }
+    #[inline(always)]
+    unsafe fn load_u8(self, p: *const u8) -> Self::F {
+        // SAFETY: the caller vouches for four bytes.
+        let v = unsafe { [*p, *p.add(1), *p.add(2), *p.add(3)].map(f32::from) };
+        // SAFETY: four floats of our own.
+        unsafe { vld1q_f32(v.as_ptr()) }
+    }
+    #[inline(always)]
+    unsafe fn store_u8(self, p: *mut u8, v: Self::F) {
+        let mut lanes = [0i32; 4];
+        // SAFETY: the caller vouches for four bytes.
+        unsafe {
+            vst1q_s32(lanes.as_mut_ptr(), vcvtq_s32_f32(v));
+            for i in 0..4 {
+                *p.add(i) = lanes[i] as u8;
+            }
+        }
+    }
+    #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
         // SAFETY: `self` exists, so the processor has the instructions.
         unsafe { vaddvq_f32(a) }

@@ -50,6 +50,23 @@ impl Simd for Scalar {
         }
     }
     #[inline(always)]
+    unsafe fn load_i32(self, p: *const i32) -> Self::F {
+        // SAFETY: the caller vouches for LANES numbers.
+        map(|i| unsafe { *p.add(i) } as f32)
+    }
+    #[inline(always)]
+    unsafe fn load_u8(self, p: *const u8) -> Self::F {
+        // SAFETY: the caller vouches for LANES bytes.
+        map(|i| unsafe { *p.add(i) } as f32)
+    }
+    #[inline(always)]
+    unsafe fn store_u8(self, p: *mut u8, v: Self::F) {
+        for i in 0..N {
+            // SAFETY: the caller vouches for LANES bytes.
+            unsafe { *p.add(i) = v[i] as i32 as u8 };
+        }
+    }
+    #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {
         map(|i| a[i] + b[i])
     }
