@@ -53,6 +53,32 @@ pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send +
     Trial::test(name, move || test().map_err(|e| Failed::from(e.to_string())))
 }
 
+/// A model file of the test data, unpacked if it is gzipped.
+pub struct ModelFile {
+    path: PathBuf,
+    /// Removed when dropped.
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl ModelFile {
+    /// Where it is, as long as this lives.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The model `path`; one that ends in `.gz` is unpacked to a folder of its own.
+pub fn gunzipped(path: &Path) -> Result<ModelFile> {
+    if path.extension().is_none_or(|e| e != "gz") {
+        return Ok(ModelFile { path: path.to_owned(), _folder: None });
+    }
+    let folder = tempfile::tempdir()?;
+    let unpacked = folder.path().join(path.file_stem().ok_or("a file name")?);
+    let packed = std::fs::File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    std::io::copy(&mut flate2::read::GzDecoder::new(packed), &mut std::fs::File::create(&unpacked)?)?;
+    Ok(ModelFile { path: unpacked, _folder: Some(folder) })
+}
+
 /// The files of a folder whose names end in `suffix`, sorted, without the suffix.
 pub fn files(dir: &Path, suffix: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();

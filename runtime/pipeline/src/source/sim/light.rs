@@ -126,9 +126,18 @@ impl Light {
     }
 
     /// The 0..255 colour of a surface at height `y` above the ground, seen from direction `to_eye` at `distance` metres.
-    pub(super) fn shade(&self, m: &Material, n: V3, y: f32, to_eye: V3, distance: f32, reach: Reach) -> [f32; 3] {
+    pub(super) fn shade(
+        &self,
+        m: &Material,
+        n: V3,
+        y: f32,
+        to_eye: V3,
+        distance: f32,
+        reach: Reach,
+    ) -> [f32; 3] {
         // The street hides the lower sky from what is close to it.
-        let occlusion = lerp(0.62, 1.0, (y * 1.6).clamp(0.0, 1.0)) * lerp(0.8, 1.0, (0.5 + n.y).clamp(0.0, 1.0));
+        let occlusion =
+            lerp(0.62, 1.0, (y * 1.6).clamp(0.0, 1.0)) * lerp(0.8, 1.0, (0.5 + n.y).clamp(0.0, 1.0));
         let mut light = self.diffuse(n, reach) * occlusion;
         let facing = n.dot(to_eye).clamp(0.0, 1.0);
         let mut mirrored = V3::default();

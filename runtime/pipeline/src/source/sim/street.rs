@@ -219,7 +219,8 @@ impl Street {
     fn free_place(&self, r: &mut Rng, spec: &SimSpec, near: f32, far: f32) -> Option<(f32, f32)> {
         for _ in 0..40 {
             let side = if r.chance(0.5) { -1.0 } else { 1.0 };
-            let x = side * if r.chance(0.6) { self.kerb + r.range(0.35, 0.6) } else { self.front - r.range(0.4, 0.7) };
+            let x = side
+                * if r.chance(0.6) { self.kerb + r.range(0.35, 0.6) } else { self.front - r.range(0.4, 0.7) };
             let z = r.range(near, far.min(self.corner - 1.0));
             let p = v3(x, 0.8, z);
             let d = p - self.camera.pos;
@@ -257,7 +258,13 @@ impl Street {
         let mut counts = vec![0u32; lanes.len()];
         for traffic in [Traffic::Vehicles, Traffic::Cycles, Traffic::Walkers] {
             let mine: Vec<usize> = (0..lanes.len()).filter(|k| lanes[*k].traffic == traffic).collect();
-            let mut n = if traffic == Traffic::Walkers { left } else { (left as f32 * share(traffic) / (1.0 - if traffic == Traffic::Cycles { share(Traffic::Vehicles) } else { 0.0 }) + r.unit()) as u32 };
+            let mut n = if traffic == Traffic::Walkers {
+                left
+            } else {
+                (left as f32 * share(traffic)
+                    / (1.0 - if traffic == Traffic::Cycles { share(Traffic::Vehicles) } else { 0.0 })
+                    + r.unit()) as u32
+            };
             n = n.min(left);
             let mut k = if mine.is_empty() { 0 } else { r.below(mine.len() as u32) as usize };
             let mut idle = 0;
@@ -300,14 +307,19 @@ impl Street {
             let side = if x > 0.0 { 1.0 } else { -1.0 };
             // Fixtures face the camera's end of the street, give or take.
             let to_camera = (self.camera.pos - v3(x, 0.0, z)).unit();
-            let facing = 0.5 - 0.10 * (to_camera.x / to_camera.z.abs().max(0.6)).clamp(-1.2, 1.2) + r.range(-0.03, 0.03);
+            let facing = 0.5 - 0.10 * (to_camera.x / to_camera.z.abs().max(0.6)).clamp(-1.2, 1.2)
+                + r.range(-0.03, 0.03);
             let (pos, heading, post) = match kind {
                 Still::TrafficLight => {
                     (v3(side * (self.kerb + 0.4), fixtures::LIGHT_HEIGHT, z), facing, Some(Prop::SignalPost))
                 }
-                Still::Sign => (v3(side * (self.kerb + 0.4), fixtures::SIGN_HEIGHT, z), facing, Some(Prop::SignPost)),
+                Still::Sign => {
+                    (v3(side * (self.kerb + 0.4), fixtures::SIGN_HEIGHT, z), facing, Some(Prop::SignPost))
+                }
                 Still::Person => (v3(x, 0.0, z), r.unit(), None),
-                Still::Bicycle => (v3(x, 0.0, z), if r.chance(0.7) { 0.0 } else { 0.5 } + r.range(-0.04, 0.04), None),
+                Still::Bicycle => {
+                    (v3(x, 0.0, z), if r.chance(0.7) { 0.0 } else { 0.5 } + r.range(-0.04, 0.04), None)
+                }
             };
             if !self.sees(pos, spec, -0.06) {
                 continue;
@@ -334,7 +346,13 @@ impl Street {
             out.extend(self.lane(spec, Traffic::Cycles, x, side, r.range(3.4, 5.2) * slow.max(0.8)));
             for (k, offset) in [1.15f32, 1.95, 2.75].into_iter().enumerate() {
                 let dir = if (k as f32 - 0.5) * side > 0.0 { 1.0 } else { -1.0 };
-                out.extend(self.lane(spec, Traffic::Walkers, side * (self.kerb + offset), dir, r.range(1.0, 1.6)));
+                out.extend(self.lane(
+                    spec,
+                    Traffic::Walkers,
+                    side * (self.kerb + offset),
+                    dir,
+                    r.range(1.0, 1.6),
+                ));
             }
         }
         out
@@ -412,9 +430,11 @@ impl Street {
 pub(super) fn crosses(h: &House, from: V3, dir: V3) -> Option<(f32, u8)> {
     let mut enter = (0.0f32, 1u8);
     let mut leave = f32::MAX;
-    for (axis, lo, hi, o, d) in
-        [(0u8, h.lo.x, h.hi.x, from.x, dir.x), (1, h.lo.y - 1.0, h.hi.y, from.y, dir.y), (2, h.lo.z, h.hi.z, from.z, dir.z)]
-    {
+    for (axis, lo, hi, o, d) in [
+        (0u8, h.lo.x, h.hi.x, from.x, dir.x),
+        (1, h.lo.y - 1.0, h.hi.y, from.y, dir.y),
+        (2, h.lo.z, h.hi.z, from.z, dir.z),
+    ] {
         if d.abs() < 1e-9 {
             if o < lo || o > hi {
                 return None;
@@ -445,9 +465,17 @@ fn place_camera(r: &mut Rng, spec: &SimSpec, kerb: f32, front: f32) -> Camera {
     let side = if r.chance(0.5) { -1.0 } else { 1.0 };
     let (pos, yaw, pitch) = match r.below(3) {
         // High on a wall.
-        0 => (v3(side * (front - 0.5), r.range(3.0, 4.2), 0.0), -side * r.range(0.06, 0.16), r.range(0.022, 0.04)),
+        0 => (
+            v3(side * (front - 0.5), r.range(3.0, 4.2), 0.0),
+            -side * r.range(0.06, 0.16),
+            r.range(0.022, 0.04),
+        ),
         // At the kerb.
-        1 => (v3(side * (kerb + 0.3), r.range(1.6, 2.4), 0.0), -side * r.range(0.03, 0.13), r.range(0.002, 0.016)),
+        1 => (
+            v3(side * (kerb + 0.3), r.range(1.6, 2.4), 0.0),
+            -side * r.range(0.03, 0.13),
+            r.range(0.002, 0.016),
+        ),
         // Over the middle of the carriageway.
         _ => (v3(r.range(-0.4, 0.4), r.range(2.6, 4.2), 0.0), r.range(-0.05, 0.05), r.range(0.012, 0.032)),
     };
