@@ -45,10 +45,10 @@ impl Light {
                 let clear = 1.0 - 0.85 * ((clouds - 0.45) * 2.4).clamp(0.0, 1.0);
                 Light {
                     kind,
-                    sun_dir: v3(side * 0.8, r.range(0.65, 1.1), r.range(-0.7, 0.35)).unit(),
-                    sun: v3(0.98, 0.90, 0.76) * (0.80 * clear),
-                    sky: v3(0.42, 0.47, 0.56) * (1.25 - 0.25 * clear),
-                    ground: v3(0.24, 0.22, 0.20),
+                    sun_dir: v3(side * 0.8, r.range(0.8, 1.6), r.range(-0.9, 0.2)).unit(),
+                    sun: v3(1.02, 0.93, 0.79) * (0.92 * clear),
+                    sky: v3(0.50, 0.55, 0.63) * (1.40 - 0.40 * clear),
+                    ground: v3(0.28, 0.26, 0.24),
                     zenith: v3(0.16, 0.33, 0.66),
                     horizon: v3(0.62, 0.72, 0.84),
                     lamp: V3::default(),
@@ -126,9 +126,18 @@ impl Light {
     }
 
     /// The 0..255 colour of a surface at height `y` above the ground, seen from direction `to_eye` at `distance` metres.
-    pub(super) fn shade(&self, m: &Material, n: V3, y: f32, to_eye: V3, distance: f32, reach: Reach) -> [f32; 3] {
+    pub(super) fn shade(
+        &self,
+        m: &Material,
+        n: V3,
+        y: f32,
+        to_eye: V3,
+        distance: f32,
+        reach: Reach,
+    ) -> [f32; 3] {
         // The street hides the lower sky from what is close to it.
-        let occlusion = lerp(0.62, 1.0, (y * 1.6).clamp(0.0, 1.0)) * lerp(0.8, 1.0, (0.5 + n.y).clamp(0.0, 1.0));
+        let occlusion =
+            lerp(0.62, 1.0, (y * 1.6).clamp(0.0, 1.0)) * lerp(0.8, 1.0, (0.5 + n.y).clamp(0.0, 1.0));
         let mut light = self.diffuse(n, reach) * occlusion;
         let facing = n.dot(to_eye).clamp(0.0, 1.0);
         let mut mirrored = V3::default();

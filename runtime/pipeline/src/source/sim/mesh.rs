@@ -207,7 +207,13 @@ impl Mesh {
     }
 
     /// [`Mesh::patches`] of one material.
-    pub(super) fn grid(&mut self, size: (usize, usize), closed: bool, mat: Mat, f: impl Fn(usize, usize) -> V3) {
+    pub(super) fn grid(
+        &mut self,
+        size: (usize, usize),
+        closed: bool,
+        mat: Mat,
+        f: impl Fn(usize, usize) -> V3,
+    ) {
         self.patches(size, closed, |_, _| Some(mat), f);
     }
 
@@ -249,7 +255,11 @@ impl Mesh {
 
     /// A rectangle along z and y at `x`, looking away from x = 0.
     pub(super) fn side_plate(&mut self, z: (f32, f32), y: (f32, f32), x: f32, mat: Mat) {
-        self.face(&[v3(x, y.0, z.0), v3(x, y.0, z.1), v3(x, y.1, z.1), v3(x, y.1, z.0)], v3(x, 0.0, 0.0), mat);
+        self.face(
+            &[v3(x, y.0, z.0), v3(x, y.0, z.1), v3(x, y.1, z.1), v3(x, y.1, z.0)],
+            v3(x, 0.0, 0.0),
+            mat,
+        );
     }
 
     /// A box from `lo` to `hi`, with all six sides flat.
@@ -282,7 +292,8 @@ impl Mesh {
         let w = axis.cross(u);
         let segs = self.segs.max(5);
         // Rows: (position along the axis in radii beyond an end, fraction of the radius).
-        let rows = [(0, -0.9, 0.35), (0, -0.5, 0.85), (0, 0.0, 1.0), (1, 0.0, 1.0), (1, 0.5, 0.85), (1, 0.9, 0.35)];
+        let rows =
+            [(0, -0.9, 0.35), (0, -0.5, 0.85), (0, 0.0, 1.0), (1, 0.0, 1.0), (1, 0.5, 0.85), (1, 0.9, 0.35)];
         self.grid((rows.len(), segs), true, mat, |i, j| {
             let (end, along, k) = rows[i];
             let (c, r) = if end == 0 { (a, ra) } else { (b, rb) };
@@ -321,7 +332,15 @@ impl Mesh {
 
     /// A disc in the plane across local x, looking along `out` (+1 or -1), as wedges of alternating materials turned by
     /// `turn`.
-    pub(super) fn wheel_disc(&mut self, c: V3, radius: f32, out: f32, turn: f32, wedges: usize, mats: [Mat; 2]) {
+    pub(super) fn wheel_disc(
+        &mut self,
+        c: V3,
+        radius: f32,
+        out: f32,
+        turn: f32,
+        wedges: usize,
+        mats: [Mat; 2],
+    ) {
         for k in 0..wedges {
             let (a, b) = (turn + k as f32 / wedges as f32, turn + (k + 1) as f32 / wedges as f32);
             let at = |t: f32| c + v3(0.0, radius * sin_turns(t), radius * cos_turns(t));
@@ -330,7 +349,12 @@ impl Mesh {
     }
 
     /// A ring-shaped tube of `rows` x `cols` points, closed both ways; `f` gives the point and the tube's middle there.
-    pub(super) fn ring_tube(&mut self, (rows, cols): (usize, usize), mat: Mat, f: impl Fn(usize, usize) -> (V3, V3)) {
+    pub(super) fn ring_tube(
+        &mut self,
+        (rows, cols): (usize, usize),
+        mat: Mat,
+        f: impl Fn(usize, usize) -> (V3, V3),
+    ) {
         let base = self.verts.len() as u32;
         for i in 0..rows {
             for j in 0..cols {

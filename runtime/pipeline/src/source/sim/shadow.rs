@@ -38,7 +38,14 @@ impl Shadow {
     }
 
     /// Darkens the ground by `strength` (0..1) where the sun at `sun` does not reach past `mesh`.
-    pub(super) fn cast(&mut self, floor: &mut Floor<'_>, mesh: &Mesh, camera: &Camera, sun: V3, strength: f32) {
+    pub(super) fn cast(
+        &mut self,
+        floor: &mut Floor<'_>,
+        mesh: &Mesh,
+        camera: &Camera,
+        sun: V3,
+        strength: f32,
+    ) {
         let k = 1.0 / sun.y.max(0.2);
         self.points.clear();
         for v in &mesh.verts {
@@ -57,11 +64,27 @@ impl Shadow {
     }
 
     /// Darkens the ground under an object of the given footprint: less sky reaches it there.
-    pub(super) fn contact(&mut self, floor: &mut Floor<'_>, pose: &Xf, footprint: (f32, f32), camera: &Camera, strength: f32) {
+    pub(super) fn contact(
+        &mut self,
+        floor: &mut Floor<'_>,
+        pose: &Xf,
+        footprint: (f32, f32),
+        camera: &Camera,
+        strength: f32,
+    ) {
         self.points.clear();
         let (w, l) = footprint;
         // An octagon in the footprint.
-        for (x, z) in [(-0.7, 1.0), (0.7, 1.0), (1.0, 0.8), (1.0, -0.8), (0.7, -1.0), (-0.7, -1.0), (-1.0, -0.8), (-1.0, 0.8)] {
+        for (x, z) in [
+            (-0.7, 1.0),
+            (0.7, 1.0),
+            (1.0, 0.8),
+            (1.0, -0.8),
+            (0.7, -1.0),
+            (-0.7, -1.0),
+            (-1.0, -0.8),
+            (-1.0, 0.8),
+        ] {
             let p = pose.point(v3(x * w, 0.0, z * l));
             self.push(camera, v3(p.x, 0.0, p.z));
         }
@@ -72,7 +95,7 @@ impl Shadow {
         for k in 1..7 {
             self.triangle(0, k, k + 1);
         }
-        self.blur((scale * 0.14 * w.min(1.0)) as usize + 1);
+        self.blur((scale * 0.10 * w.min(1.0)) as usize + 1);
         self.darken(floor, strength);
     }
 
@@ -96,7 +119,12 @@ impl Shadow {
             return 0.0;
         }
         let frame = Rect { x0: 0, y0: 0, x1: floor.width as i32, y1: floor.height as i32 };
-        let all = Rect { x0: x0 as i32 - margin, y0: y0 as i32 - margin, x1: x1 as i32 + margin, y1: y1 as i32 + margin };
+        let all = Rect {
+            x0: x0 as i32 - margin,
+            y0: y0 as i32 - margin,
+            x1: x1 as i32 + margin,
+            y1: y1 as i32 + margin,
+        };
         let mut r = all.and(&frame);
         if r.is_empty() {
             return 0.0;
@@ -131,7 +159,8 @@ impl Shadow {
         }
         let (w, h) = (self.w as i32, self.h as i32);
         let first = |y: f32| ((y + 0.5) as i32).clamp(0, h);
-        let slope = |a: (f32, f32), b: (f32, f32)| if b.1 - a.1 > 1e-4 { (b.0 - a.0) / (b.1 - a.1) } else { 0.0 };
+        let slope =
+            |a: (f32, f32), b: (f32, f32)| if b.1 - a.1 > 1e-4 { (b.0 - a.0) / (b.1 - a.1) } else { 0.0 };
         let long = slope(q[0], q[2]);
         for (a, b) in [(q[0], q[1]), (q[1], q[2])] {
             let short = slope(a, b);

@@ -16,7 +16,15 @@ pub(in super::super) fn cranks(travelled: f32) -> f32 {
 /// Draws a bicycle that heads along +z.
 pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool) {
     let mut r = Rng::keyed(key, 5, 0);
-    let rgb = r.pick(&[[170, 30, 34], [34, 70, 140], [28, 28, 30], [220, 222, 222], [40, 110, 70], [206, 160, 40], [80, 140, 160]]);
+    let rgb = r.pick(&[
+        [170, 30, 34],
+        [34, 70, 140],
+        [28, 28, 30],
+        [220, 222, 222],
+        [40, 110, 70],
+        [206, 160, 40],
+        [80, 140, 160],
+    ]);
     let frame = m.mat(rgb, 0.08);
     let tyre = m.mat([24, 24, 26], 0.0);
     let steel = m.mat([150, 154, 158], 0.15);
@@ -85,7 +93,10 @@ fn ring(m: &mut Mesh, c: V3, radius: f32, tube: f32, mat: Mat) {
     m.ring_tube((n, 5), mat, |i, j| {
         let (t, u) = (i as f32 / n as f32, j as f32 / 5.0);
         let r = radius + tube * cos_turns(u);
-        (c + v3(tube * sin_turns(u), r * sin_turns(t), r * cos_turns(t)), c + v3(0.0, radius * sin_turns(t), radius * cos_turns(t)))
+        (
+            c + v3(tube * sin_turns(u), r * sin_turns(t), r * cos_turns(t)),
+            c + v3(0.0, radius * sin_turns(t), radius * cos_turns(t)),
+        )
     });
 }
 

@@ -93,7 +93,11 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool
         m.ball(v3(x, s.belt + 0.09, z), v3(0.10, 0.075, 0.06), paint);
     }
     // Underbody, so that one cannot look through.
-    m.cuboid(v3(-s.half * 0.9, 0.14, -s.length * 0.46), v3(s.half * 0.9, s.sill + 0.05, s.length * 0.46), dark);
+    m.cuboid(
+        v3(-s.half * 0.9, 0.14, -s.length * 0.46),
+        v3(s.half * 0.9, s.sill + 0.05, s.length * 0.46),
+        dark,
+    );
 }
 
 /// Height of the body's upper edge at `z`.
@@ -126,8 +130,16 @@ fn body(m: &mut Mesh, s: &Shape, paint: Mat, lower: Mat) {
         (h, 0.68, 0.17),
     ];
     // Half a cross-section from the sill to the middle of the top: fraction of width, height between sill and edge.
-    let cs: [(f32, f32); 8] =
-        [(0.90, 0.0), (0.97, 0.10), (1.0, 0.34), (1.0, 0.58), (0.985, 0.80), (0.945, 0.95), (0.84, 1.0), (0.0, 1.04)];
+    let cs: [(f32, f32); 8] = [
+        (0.90, 0.0),
+        (0.97, 0.10),
+        (1.0, 0.34),
+        (1.0, 0.58),
+        (0.985, 0.80),
+        (0.945, 0.95),
+        (0.84, 1.0),
+        (0.0, 1.04),
+    ];
     let point = |i: usize, j: usize| {
         let (z, w, inset) = st[i];
         let (side, k) = if j < 8 { (1.0, j) } else { (-1.0, 14 - j) };
@@ -187,7 +199,13 @@ fn house(m: &mut Mesh, s: &Shape, paint: Mat, glass: Mat, rubber: Mat) {
         let (mid, reach) = ((front + rear) * 0.5, (front - rear) * 0.5);
         v3(a * half * bulge, y, mid + l * reach)
     };
-    let rows = [(0.0, s.belt - 0.04), (0.07, s.belt + 0.02), (0.5, lerp(s.belt, roof_edge, 0.52)), (0.94, roof_edge - 0.04), (1.0, roof_edge)];
+    let rows = [
+        (0.0, s.belt - 0.04),
+        (0.07, s.belt + 0.02),
+        (0.5, lerp(s.belt, roof_edge, 0.52)),
+        (0.94, roof_edge - 0.04),
+        (1.0, roof_edge),
+    ];
     m.patches(
         (5, 24),
         true,
@@ -227,7 +245,8 @@ fn doors(m: &mut Mesh, s: &Shape, shut: Mat, chrome: Mat) {
 
 fn front(m: &mut Mesh, s: &Shape, dark: Mat, chrome: Mat, lamps: bool) {
     let h = s.length * 0.5;
-    let lamp = if lamps { m.lit_mat([255, 248, 226], 0.2, 2.0) } else { m.lit_mat([214, 220, 226], 0.45, 0.0) };
+    let lamp =
+        if lamps { m.lit_mat([255, 248, 226], 0.2, 2.0) } else { m.lit_mat([214, 220, 226], 0.45, 0.0) };
     let housing = m.mat([60, 64, 70], 0.3);
     let plate = m.mat([226, 226, 218], 0.0);
     let y = s.nose - 0.13;
@@ -268,7 +287,13 @@ fn front(m: &mut Mesh, s: &Shape, dark: Mat, chrome: Mat, lamps: bool) {
 
 fn rear(m: &mut Mesh, s: &Shape, dark: Mat, lamps: bool, braking: bool) {
     let h = s.length * 0.5;
-    let emit = if braking { 1.6 } else if lamps { 0.8 } else { 0.0 };
+    let emit = if braking {
+        1.6
+    } else if lamps {
+        0.8
+    } else {
+        0.0
+    };
     let red = m.lit_mat([186, 16, 20], 0.12, emit);
     let amber = m.lit_mat([206, 96, 20], 0.12, 0.0);
     let plate = m.mat([224, 206, 90], 0.0);
@@ -277,12 +302,22 @@ fn rear(m: &mut Mesh, s: &Shape, dark: Mat, lamps: bool, braking: bool) {
         let at = |x: f32, y: f32, z: f32| v3(side * x * s.half, y, -h + z);
         let out = v3(side * 0.35, 0.0, -1.0);
         m.face(
-            &[at(0.48, y - 0.09, -0.012), at(0.48, y + 0.05, -0.012), at(0.885, y + 0.07, 0.045), at(0.90, y - 0.08, 0.045)],
+            &[
+                at(0.48, y - 0.09, -0.012),
+                at(0.48, y + 0.05, -0.012),
+                at(0.885, y + 0.07, 0.045),
+                at(0.90, y - 0.08, 0.045),
+            ],
             out,
             red,
         );
         m.face(
-            &[at(0.50, y - 0.075, -0.018), at(0.50, y - 0.045, -0.018), at(0.80, y - 0.045, 0.02), at(0.80, y - 0.075, 0.02)],
+            &[
+                at(0.50, y - 0.075, -0.018),
+                at(0.50, y - 0.045, -0.018),
+                at(0.80, y - 0.045, 0.02),
+                at(0.80, y - 0.075, 0.02),
+            ],
             out,
             amber,
         );
