@@ -74,11 +74,11 @@ impl Light {
                 kind,
                 sun_dir: v3(side * 0.5, 0.9, -0.3).unit(),
                 sun: v3(0.012, 0.014, 0.02),
-                sky: v3(0.030, 0.031, 0.040),
-                ground: v3(0.018, 0.016, 0.014),
+                sky: v3(0.042, 0.043, 0.055),
+                ground: v3(0.026, 0.024, 0.021),
                 zenith: v3(0.004, 0.005, 0.012),
                 horizon: v3(0.035, 0.028, 0.024),
-                lamp: v3(0.44, 0.33, 0.17),
+                lamp: v3(0.74, 0.57, 0.32),
                 clouds: r.range(0.2, 0.8),
                 haze: 0.001,
                 rain: false,
@@ -87,12 +87,19 @@ impl Light {
         if spec.rain {
             light.rain = true;
             light.clouds = 1.0;
-            light.haze *= 3.0;
+            light.haze *= 2.5;
             light.sun = light.sun * 0.12;
             light.sky = light.sky * 0.85;
-            if kind == LightKind::Day {
-                light.zenith = v3(0.40, 0.43, 0.47);
-                light.horizon = v3(0.55, 0.57, 0.60);
+            match kind {
+                LightKind::Day => {
+                    light.zenith = v3(0.40, 0.43, 0.47);
+                    light.horizon = v3(0.55, 0.57, 0.60);
+                }
+                LightKind::Dusk => {
+                    light.zenith = v3(0.10, 0.11, 0.16);
+                    light.horizon = v3(0.27, 0.22, 0.22);
+                }
+                LightKind::Night => {}
             }
         }
         light

@@ -14,6 +14,8 @@ const ID_MASK: i32 = (1 << ID_BITS) - 1;
 /// Depth runs over 30 bits while a span is stepped; the upper 19 are kept, so that a sample stays a positive `i32`:
 /// signed comparison is what plain SSE2 has.
 const DEPTH_RANGE: f32 = (1u32 << 30) as f32;
+/// Tiles smaller than this many pixels get sixteen samples a pixel, larger ones four.
+const FINE_AREA: usize = 12_000;
 /// Span of a sample row on which nothing was drawn.
 const NO_SPAN: (u32, u32) = (u32::MAX, 0);
 
@@ -122,8 +124,9 @@ impl Tile {
     pub(super) fn reserve(&mut self, width: usize, height: usize) {
         self.rgba.reserve(width * height);
         self.who.reserve(width * height);
-        self.samples.reserve(width * height * 4);
-        self.covered.reserve(height * 2 + 480);
+        self.who_scratch.reserve(width * height);
+        self.samples.reserve((width * height * 4).max(16 * FINE_AREA));
+        self.covered.reserve(height * 4);
     }
 
     /// Draws `mesh` as seen by `camera` inside `frame`. `part_of` says to which part (0 or 1) a triangle belongs by its
@@ -199,7 +202,7 @@ impl Tile {
         if self.rect.is_empty() {
             return false;
         }
-        self.ss = if self.rect.width() * self.rect.height() < 12_000 { 4 } else { 2 };
+        self.ss = if self.rect.width() * self.rect.height() < FINE_AREA { 4 } else { 2 };
         let n = self.rect.width() * self.rect.height();
         self.rgba.clear();
         self.rgba.resize(n, [0; 4]);

@@ -11,7 +11,7 @@ use super::order::{self, Ground};
 use super::raster::{Coverage, Rect, Tile};
 use super::scene::{self, Scene};
 use super::shadow::{Floor, Shadow};
-use super::spec::SimSpec;
+use super::spec::{LightKind, SimSpec};
 use super::truth::{Class, PixelBox, Truth, TruthObject};
 use super::world::{self, Actor};
 use crate::Result;
@@ -87,6 +87,9 @@ impl Sim {
             order: Vec::with_capacity(n + 8),
             sums: Vec::new(),
         };
+        if spec.blur > 0.0 {
+            sim.sums.reserve(w * h);
+        }
         sim.truth.objects.reserve(2 * n + 8);
         sim.tile.reserve(w, h);
         sim.shadow.reserve(w, h);
@@ -140,6 +143,13 @@ impl Sim {
                     &scene.light,
                     &scene.street,
                 );
+            }
+        }
+        if scene.light.kind == LightKind::Night {
+            for d in
+                self.drawn.iter().filter(|d| matches!(d.actor.class, Class::Car | Class::Bus | Class::Truck))
+            {
+                self.shadow.beam(&mut floor, &d.pose, d.actor.footprint.1, &camera);
             }
         }
         self.grounds.clear();
@@ -435,3 +445,7 @@ fn visible(owner: &[u8], width: usize, c: &Coverage, me: u8) -> Option<(PixelBox
     (pixels > 0)
         .then(|| (PixelBox { x0: lo as f32, y0: top as f32, x1: hi as f32, y1: bottom as f32 }, pixels))
 }
+
+#[cfg(test)]
+#[path = "alone.rs"]
+mod alone;

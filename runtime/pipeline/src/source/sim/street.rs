@@ -239,15 +239,20 @@ impl Street {
             let z = r.range(near, far.min(self.corner - 1.0));
             let p = v3(x, 0.8, z);
             let d = p - self.camera.pos;
-            let apart = self.props.iter().map(|s| s.pos).chain(self.still.iter().map(|s| s.pos)).all(|q| {
-                let e = v3(q.x - x, 0.0, q.z - z);
-                e.dot(e) > 5.0
-            });
+            let apart = self.apart(x, z, 2.2);
             if apart && d.dot(d) > near * near && self.sees(p, spec, -0.03) {
                 return Some((x, z));
             }
         }
         None
+    }
+
+    /// Whether nothing stands within `room` metres of (x, z).
+    fn apart(&self, x: f32, z: f32, room: f32) -> bool {
+        self.props.iter().map(|s| s.pos).chain(self.still.iter().map(|s| s.pos)).all(|q| {
+            let e = v3(q.x - x, 0.0, q.z - z);
+            e.dot(e) > room * room
+        })
     }
 
     /// Fills lanes and places with as many objects as asked for.
@@ -336,7 +341,7 @@ impl Street {
                     (v3(x, 0.0, z), if r.chance(0.7) { 0.0 } else { 0.5 } + r.range(-0.04, 0.04), None)
                 }
             };
-            if !self.sees(pos, spec, -0.06) {
+            if !self.sees(pos, spec, -0.06) || !self.apart(pos.x, pos.z, 2.0) {
                 continue;
             }
             if let Some(prop) = post {
@@ -495,7 +500,7 @@ fn place_camera(r: &mut Rng, spec: &SimSpec, kerb: f32, front: f32) -> Camera {
             r.range(0.002, 0.016),
         ),
         // Over the middle of the carriageway.
-        _ => (v3(r.range(-0.4, 0.4), r.range(2.6, 4.2), 0.0), r.range(-0.05, 0.05), r.range(0.012, 0.032)),
+        _ => (v3(r.range(-0.4, 0.4), r.range(3.7, 4.8), 0.0), r.range(-0.05, 0.05), r.range(0.02, 0.042)),
     };
     let focal = w.max(h * 1.3) * r.range(0.72, 1.0);
     Camera::new(pos, yaw, pitch, focal, (w * 0.5, h * 0.5))

@@ -30,7 +30,7 @@ pub(in super::super) fn traffic_light(m: &mut Mesh, key: u64, state: u8) {
             m.glow(v3(0.0, y, 0.09), v3(0.0, 0.0, 1.0), lit, 0.42);
         }
         // Half a tube keeps the sun off.
-        m.grid((2, 8), false, hood, |i, j| {
+        m.sheet((2, 8), false, hood, |i, j| {
             let t = -0.03 + 0.56 * j as f32 / 7.0;
             let z = if i == 0 {
                 0.066

@@ -221,6 +221,8 @@ fn rear(m: &mut Mesh, h: f32, w: f32, [frame, dark]: [Mat; 2], lamps: bool, brak
     m.plate((-0.27, 0.27), (0.70, 0.82), z, true, plate);
     // Mud flaps behind the rear wheels.
     for side in [-1.0f32, 1.0] {
-        m.plate((side * w, side * (w - 0.5)), (0.2, 0.7), -h + 0.7, true, dark);
+        for back in [false, true] {
+            m.plate((side * w, side * (w - 0.5)), (0.2, 0.7), -h + 0.7, back, dark);
+        }
     }
 }
