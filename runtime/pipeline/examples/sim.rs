@@ -1,9 +1,9 @@
 //! Draws scenes of the simulated camera.
 //!
 //! `cargo run --release -p saltica-pipeline --example sim -- URI [--frames N] [--first N] [--step N]
-//!  [--seeds N] [--coco DIR] [--png FILE]`
+//!  [--seeds N] [--coco DIR] [--png FILE] [--hash]`
 //!
-//! Without `--coco` and `--png` it measures the frame rate on one core.
+//! `--hash` prints FNV-1a of each frame's pixels: the same on every machine. Without any of these it measures the frame rate on one core (by the wall clock, and by processor time).
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,6 +23,7 @@ fn run() -> Result<(), Anything> {
     let mut uri = "sim:street".to_string();
     let (mut options, mut seeds) = (CocoOptions { frames: 300, ..CocoOptions::default() }, 1u64);
     let (mut coco, mut png): (Option<PathBuf>, Option<PathBuf>) = (None, None);
+    let mut hash = false;
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
         let mut value = || args.next().ok_or(format!("{a} needs a value"));
@@ -32,6 +33,7 @@ fn run() -> Result<(), Anything> {
             "--step" => options.step = value()?.parse()?,
             "--seeds" => seeds = value()?.parse()?,
             "--coco" => coco = Some(value()?.into()),
+            "--hash" => hash = true,
             "--png" => png = Some(value()?.into()),
             _ if a.starts_with("--") => return Err(format!("unknown option {a}").into()),
             _ => uri = a,
@@ -73,8 +75,18 @@ fn run() -> Result<(), Anything> {
         image::save_buffer(path, &buf.rgb, buf.width as u32, buf.height as u32, image::ColorType::Rgb8)?;
         return Ok(());
     }
+    if hash {
+        for k in 0..options.frames {
+            let n = options.first + k * options.step.max(1);
+            sim.frame(n, &mut buf)?;
+            let fnv = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+            println!("{n} {:#018x}", buf.rgb.iter().fold(0xcbf2_9ce4_8422_2325, fnv));
+        }
+        return Ok(());
+    }
     sim.frame(options.first, &mut buf)?;
     let mut times = Vec::new();
+    let busy = on_cpu();
     for k in 0..options.frames {
         let t = Instant::now();
         sim.frame(options.first + k * options.step.max(1), &mut buf)?;
@@ -90,5 +102,15 @@ fn run() -> Result<(), Anything> {
         times[times.len() / 2],
         times[times.len() * 99 / 100]
     );
+    if let (Some(a), Some(b)) = (busy, on_cpu()) {
+        let ms = (b - a) / times.len().max(1) as f64;
+        println!("processor time alone: {ms:.2} ms a frame, {:.1} fps on one core", 1e3 / ms);
+    }
     Ok(())
+}
+
+/// Milliseconds this thread has spent on a processor: on a busy machine the fairer clock. Linux only.
+fn on_cpu() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(text.split_whitespace().next()?.parse::<f64>().ok()? * 1e-6)
 }

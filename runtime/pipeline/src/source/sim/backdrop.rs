@@ -1,6 +1,6 @@
 //! The still part of a scene, drawn once: sky, ground and houses by casting a ray per pixel.
 //!
-//! Textures are procedural. A second pass takes nine rays where neighbouring pixels differ in surface or brightness.
+//! Textures are procedural. A second pass takes five rays where neighbouring pixels differ in surface or brightness.
 
 use super::facade;
 use super::light::{Light, Reach};
@@ -31,10 +31,12 @@ struct Hit {
     ground: bool,
 }
 
-pub(super) struct Painter<'a> {
+struct Painter<'a> {
     street: &'a Street,
     light: &'a Light,
     seed: u32,
+    /// Whether the sun is strong enough to cast shadows.
+    sunny: bool,
 }
 
 impl Backdrop {
@@ -45,7 +47,7 @@ impl Backdrop {
         size: (usize, usize),
         margin: usize,
     ) -> Backdrop {
-        let painter = Painter { street, light, seed };
+        let painter = Painter { street, light, seed, sunny: light.sun.y > 0.05 };
         let (width, height) = (size.0 + 2 * margin, size.1 + 2 * margin);
         let at = |x: f32, y: f32| painter.look(x - margin as f32, y - margin as f32);
         let mut hits = Vec::with_capacity(width * height);
@@ -73,15 +75,13 @@ impl Backdrop {
                     || (y + 1 < height && differs(&hits[(y + 1) * width + x]));
                 let mut c = here.rgb;
                 if edge {
-                    for k in 0..8 {
-                        let k = if k < 4 { k } else { k + 1 };
-                        let (dx, dy) = ((k % 3) as f32 - 1.0, (k / 3) as f32 - 1.0);
-                        let h = at(x as f32 + 0.5 + dx * 0.36, y as f32 + 0.5 + dy * 0.36);
+                    for (dx, dy) in [(-0.15f32, -0.38f32), (0.38, -0.15), (0.15, 0.38), (-0.38, 0.15)] {
+                        let h = at(x as f32 + 0.5 + dx, y as f32 + 0.5 + dy);
                         for ch in 0..3 {
                             c[ch] += h.rgb[ch];
                         }
                     }
-                    c = c.map(|v| v * (1.0 / 9.0));
+                    c = c.map(|v| v * (1.0 / 5.0));
                 }
                 for ch in 0..3 {
                     b.rgb[(y * width + x) * 3 + ch] = c[ch] as u8;
@@ -102,7 +102,8 @@ impl Painter<'_> {
     /// Follows a ray whose direction is one metre along the camera's axis.
     fn cast(&self, from: V3, d: V3, wet: bool) -> Hit {
         let mut best: Option<(f32, u8, usize)> = None;
-        for (k, h) in self.street.houses.iter().enumerate() {
+        for &k in &self.street.facing[usize::from(d.x > 0.0)] {
+            let h = &self.street.houses[k];
             if let Some((t, axis)) = crosses(h, from, d) {
                 let y = from.y + d.y * t;
                 if y <= h.hi.y && best.is_none_or(|b| t < b.0) {
@@ -155,7 +156,7 @@ impl Painter<'_> {
 
     /// How much of the sun and of the lamps reaches a point of the ground.
     fn reach(&self, p: V3) -> Reach {
-        let sun = self.street.sunlit(p + v3(0.0, 0.05, 0.0), self.light.sun_dir);
+        let sun = self.sunny && self.street.sunlit(p + v3(0.0, 0.05, 0.0), self.light.sun_dir);
         let lamp = if self.light.lamps_on() { self.street.lamplight(p) } else { 0.0 };
         Reach { sun: f32::from(u8::from(sun)), lamp }
     }
@@ -285,7 +286,9 @@ impl Painter<'_> {
         let (u, width) =
             if axis == 0 { (p.z - h.lo.z, h.hi.z - h.lo.z) } else { (p.x - h.lo.x, h.hi.x - h.lo.x) };
         let spot = facade::spot(h.key, u, p.y, width, h.hi.y - h.lo.y, distance, self.light.lamps_on());
-        let sun = n.dot(self.light.sun_dir) > 0.0 && self.street.sunlit(p + n * 0.08, self.light.sun_dir);
+        let sun = self.sunny
+            && n.dot(self.light.sun_dir) > 0.0
+            && self.street.sunlit(p + n * 0.08, self.light.sun_dir);
         let lamp = if self.light.lamps_on() {
             self.street.lamplight(p) * (1.1 - p.y * 0.13).clamp(0.0, 1.0) * 1.2
         } else {

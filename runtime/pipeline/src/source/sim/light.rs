@@ -45,10 +45,10 @@ impl Light {
                 let clear = 1.0 - 0.85 * ((clouds - 0.45) * 2.4).clamp(0.0, 1.0);
                 Light {
                     kind,
-                    sun_dir: v3(side * 0.8, r.range(0.65, 1.1), r.range(-0.7, 0.35)).unit(),
-                    sun: v3(0.98, 0.90, 0.76) * (0.80 * clear),
-                    sky: v3(0.42, 0.47, 0.56) * (1.25 - 0.25 * clear),
-                    ground: v3(0.24, 0.22, 0.20),
+                    sun_dir: v3(side * 0.8, r.range(0.8, 1.6), r.range(-0.9, 0.2)).unit(),
+                    sun: v3(1.02, 0.93, 0.79) * (0.92 * clear),
+                    sky: v3(0.50, 0.55, 0.63) * (1.40 - 0.40 * clear),
+                    ground: v3(0.28, 0.26, 0.24),
                     zenith: v3(0.16, 0.33, 0.66),
                     horizon: v3(0.62, 0.72, 0.84),
                     lamp: V3::default(),
@@ -61,8 +61,8 @@ impl Light {
                 kind,
                 sun_dir: v3(side * 0.7, 0.35, 0.8).unit(),
                 sun: v3(0.50, 0.27, 0.12) * 0.55,
-                sky: v3(0.20, 0.18, 0.24),
-                ground: v3(0.09, 0.075, 0.075),
+                sky: v3(0.27, 0.25, 0.32),
+                ground: v3(0.125, 0.11, 0.11),
                 zenith: v3(0.07, 0.09, 0.22),
                 horizon: v3(0.72, 0.36, 0.16),
                 lamp: v3(0.16, 0.12, 0.06),
@@ -74,11 +74,11 @@ impl Light {
                 kind,
                 sun_dir: v3(side * 0.5, 0.9, -0.3).unit(),
                 sun: v3(0.012, 0.014, 0.02),
-                sky: v3(0.030, 0.031, 0.040),
-                ground: v3(0.018, 0.016, 0.014),
+                sky: v3(0.042, 0.043, 0.055),
+                ground: v3(0.026, 0.024, 0.021),
                 zenith: v3(0.004, 0.005, 0.012),
                 horizon: v3(0.035, 0.028, 0.024),
-                lamp: v3(0.44, 0.33, 0.17),
+                lamp: v3(0.74, 0.57, 0.32),
                 clouds: r.range(0.2, 0.8),
                 haze: 0.001,
                 rain: false,
@@ -87,12 +87,19 @@ impl Light {
         if spec.rain {
             light.rain = true;
             light.clouds = 1.0;
-            light.haze *= 3.0;
+            light.haze *= 2.5;
             light.sun = light.sun * 0.12;
             light.sky = light.sky * 0.85;
-            if kind == LightKind::Day {
-                light.zenith = v3(0.40, 0.43, 0.47);
-                light.horizon = v3(0.55, 0.57, 0.60);
+            match kind {
+                LightKind::Day => {
+                    light.zenith = v3(0.40, 0.43, 0.47);
+                    light.horizon = v3(0.55, 0.57, 0.60);
+                }
+                LightKind::Dusk => {
+                    light.zenith = v3(0.10, 0.11, 0.16);
+                    light.horizon = v3(0.27, 0.22, 0.22);
+                }
+                LightKind::Night => {}
             }
         }
         light

@@ -6,7 +6,7 @@
 use super::maths::{V3, cos_turns, sin_turns, v3};
 
 /// The most triangles of one mesh: triangle ids share a word with the depth in the rasteriser.
-pub(super) const MAX_TRIS: usize = 4000;
+pub(super) const MAX_TRIS: usize = 8000;
 
 /// A surface: linear colour, mirror reflection at normal incidence, light of its own.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ pub(super) struct Mesh {
 impl Mesh {
     pub(super) fn new() -> Mesh {
         Mesh {
-            verts: Vec::with_capacity(8192),
+            verts: Vec::with_capacity(16_384),
             tris: Vec::with_capacity(MAX_TRIS),
             mats: Vec::with_capacity(64),
             glows: Vec::with_capacity(16),
@@ -217,6 +217,22 @@ impl Mesh {
         self.patches(size, closed, |_, _| Some(mat), f);
     }
 
+    /// [`Mesh::grid`] of a thin sheet, seen from both sides.
+    pub(super) fn sheet(
+        &mut self,
+        size: (usize, usize),
+        closed: bool,
+        mat: Mat,
+        f: impl Fn(usize, usize) -> V3,
+    ) {
+        let from = self.tris.len();
+        self.grid(size, closed, mat, f);
+        for k in from..self.tris.len() {
+            let t = self.tris[k];
+            self.tri(t[0], t[2], t[1]);
+        }
+    }
+
     /// A flat convex polygon that looks along local `out`.
     pub(super) fn face(&mut self, corners: &[V3], out: V3, mat: Mat) {
         let base = self.verts.len() as u32;
@@ -290,7 +306,7 @@ impl Mesh {
         let side = if axis.y.abs() > 0.9 { v3(1.0, 0.0, 0.0) } else { v3(0.0, 1.0, 0.0) };
         let u = axis.cross(side).unit();
         let w = axis.cross(u);
-        let segs = self.segs.max(5);
+        let segs = self.segs.clamp(5, 10);
         // Rows: (position along the axis in radii beyond an end, fraction of the radius).
         let rows =
             [(0, -0.9, 0.35), (0, -0.5, 0.85), (0, 0.0, 1.0), (1, 0.0, 1.0), (1, 0.5, 0.85), (1, 0.9, 0.35)];
@@ -302,21 +318,35 @@ impl Mesh {
         });
     }
 
-    /// A tube without ends.
+    /// A tube with flat ends.
     pub(super) fn tube(&mut self, a: V3, b: V3, r: f32, segs: usize, mat: Mat) {
         let axis = (b - a).unit();
         let side = if axis.y.abs() > 0.9 { v3(1.0, 0.0, 0.0) } else { v3(0.0, 1.0, 0.0) };
         let u = axis.cross(side).unit();
         let w = axis.cross(u);
-        self.grid((2, segs), true, mat, |i, j| {
-            let t = j as f32 / segs as f32;
-            (if i == 0 { a } else { b }) + (u * cos_turns(t) + w * sin_turns(t)) * r
-        });
+        let segs = segs.clamp(3, 16);
+        let mut ends = [[V3::default(); 16]; 2];
+        for (c, end) in [a, b].into_iter().zip(&mut ends) {
+            for (j, p) in end[..segs].iter_mut().enumerate() {
+                let t = j as f32 / segs as f32;
+                *p = c + (u * cos_turns(t) + w * sin_turns(t)) * r;
+            }
+        }
+        self.grid((2, segs), true, mat, |i, j| ends[i][j]);
+        self.face(&ends[0][..segs], axis * -1.0, mat);
+        self.face(&ends[1][..segs], axis, mat);
     }
 
     /// An ellipsoid with half-axes `r`.
     pub(super) fn ball(&mut self, c: V3, r: V3, mat: Mat) {
         self.dome(c, r, (-0.24, 0.24), mat);
+    }
+
+    /// A small ellipsoid, coarse at every distance.
+    pub(super) fn bead(&mut self, c: V3, r: V3, mat: Mat) {
+        let segs = std::mem::replace(&mut self.segs, 6);
+        self.ball(c, r, mat);
+        self.segs = segs;
     }
 
     /// The part of an ellipsoid between two latitudes, in turns from the equator (-0.25 is the south pole).

@@ -77,7 +77,7 @@ impl Scene {
                         &mut floor,
                         &mesh,
                         &pose,
-                        (0.3, 0.3),
+                        (0.14, 0.14),
                         &camera,
                         &self.light,
                         &self.street,

@@ -34,7 +34,7 @@ impl Shadow {
     pub(super) fn reserve(&mut self, width: usize, height: usize) {
         self.mask.reserve((width / 2 + 2) * (height / 2 + 2));
         self.line.reserve(width.max(height) + 4);
-        self.points.reserve(8192);
+        self.points.reserve(16_384);
     }
 
     /// Darkens the ground by `strength` (0..1) where the sun at `sun` does not reach past `mesh`.
@@ -95,8 +95,25 @@ impl Shadow {
         for k in 1..7 {
             self.triangle(0, k, k + 1);
         }
-        self.blur((scale * 0.14 * w.min(1.0)) as usize + 1);
+        self.blur((scale * 0.10 * w.min(1.0)) as usize + 1);
         self.darken(floor, strength);
+    }
+
+    /// Lights the ground before a vehicle whose front is `front` metres ahead of its middle.
+    pub(super) fn beam(&mut self, floor: &mut Floor<'_>, pose: &Xf, front: f32, camera: &Camera) {
+        self.points.clear();
+        for (x, z) in [(-0.6, 0.8), (0.6, 0.8), (1.5, 4.0), (1.9, 8.5), (-1.9, 8.5), (-1.5, 4.0)] {
+            self.push(camera, pose.point(v3(x, 0.0, front + z)));
+        }
+        self.place(floor, 12);
+        if self.rect.is_empty() {
+            return;
+        }
+        for k in 1..5 {
+            self.triangle(0, k, k + 1);
+        }
+        self.blur(8);
+        self.apply(floor, |c, m| (c + (((c + 14) * m * 3) >> 10)).min(255));
     }
 
     fn push(&mut self, camera: &Camera, q: V3) {
@@ -195,6 +212,11 @@ impl Shadow {
 
     fn darken(&self, floor: &mut Floor<'_>, strength: f32) {
         let k = (strength * 256.0) as u32;
+        self.apply(floor, |c, m| (c * (65536 - m * k)) >> 16);
+    }
+
+    /// Changes each ground pixel under the mask: `change(value, mask)`, both 0..=255.
+    fn apply(&self, floor: &mut Floor<'_>, change: impl Fn(u32, u32) -> u32) {
         for y in self.rect.y0..self.rect.y1 {
             let my = (y - self.rect.y0) as usize / 2;
             let mask = &self.mask[my * self.w..(my + 1) * self.w];
@@ -203,10 +225,9 @@ impl Shadow {
             for x in self.rect.x0..self.rect.x1 {
                 let m = mask[(x - self.rect.x0) as usize / 2];
                 if m != 0 && floor.ground[ground + x as usize] != 0 {
-                    let f = 65536 - u32::from(m) * k;
                     let p = (at + x as usize) * 3;
                     for c in &mut floor.rgb[p..p + 3] {
-                        *c = ((u32::from(*c) * f) >> 16) as u8;
+                        *c = change(u32::from(*c), u32::from(m)) as u8;
                     }
                 }
             }

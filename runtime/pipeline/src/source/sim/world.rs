@@ -140,8 +140,8 @@ fn on_lane(
     let mut r = Rng::keyed(key, 0xc1a5, 0);
     let (class, footprint, height) = match lane.traffic {
         Traffic::Vehicles => match r.below(20) {
-            0..=11 => (Class::Car, car::FOOTPRINT, 1.5),
-            12..=15 => (Class::Truck, truck::FOOTPRINT, 3.0),
+            0..=12 => (Class::Car, car::FOOTPRINT, 1.5),
+            13..=16 => (Class::Truck, truck::FOOTPRINT, 3.0),
             _ => (Class::Bus, bus::FOOTPRINT, 3.0),
         },
         Traffic::Cycles => (Class::Bicycle, bicycle::FOOTPRINT, 1.75),

@@ -53,9 +53,9 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32) {
     let h = v3(0.0, y + 0.25 * k, 0.50 * k);
     m.ball(h, v3(0.082, 0.088, 0.10) * k, fur);
     m.limb(h + v3(0.0, -0.028, 0.05) * k, h + v3(0.0, -0.045, 0.17) * k, 0.052 * k, 0.036 * k, patch);
-    m.ball(h + v3(0.0, -0.025, 0.205) * k, v3(0.02, 0.017, 0.015) * k, dark);
+    m.bead(h + v3(0.0, -0.025, 0.205) * k, v3(0.02, 0.017, 0.015) * k, dark);
     for s in [-1.0f32, 1.0] {
-        m.ball(h + v3(s * 0.042, 0.022, 0.085) * k, v3(0.012, 0.012, 0.01) * k, dark);
+        m.bead(h + v3(s * 0.042, 0.022, 0.085) * k, v3(0.012, 0.012, 0.01) * k, dark);
         if fluffy {
             m.ball(h + v3(s * 0.088, -0.015, -0.01) * k, v3(0.022, 0.075, 0.045) * k, patch);
         } else {
@@ -71,7 +71,7 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32) {
     // Collar and tail.
     if r.chance(0.6) {
         let collar = m.mat([170, 30, 36], 0.05);
-        m.grid((2, 10), true, collar, |i, j| {
+        m.sheet((2, 10), true, collar, |i, j| {
             let t = j as f32 / 10.0;
             let c = v3(0.0, y + (0.12 + 0.035 * i as f32) * k, (0.40 + 0.03 * i as f32) * k);
             c + v3(0.085 * cos_turns(t), 0.095 * sin_turns(t), -0.03 * sin_turns(t)) * (k * stout)

@@ -178,7 +178,7 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, posture: Posture) {
                 let sway = 0.07 * sin_turns(phase) * amount;
                 let wide = 0.05 * sin_turns(phase).abs() * amount;
                 let cols = (m.segs + 2).min(12);
-                m.grid((3, cols), true, mat, |i, j| {
+                m.sheet((3, cols), true, mat, |i, j| {
                     let f = i as f32 * 0.5;
                     let t = j as f32 / cols as f32;
                     let rx = (0.165 + 0.035 * f) * build * k;
@@ -256,7 +256,7 @@ fn arm(m: &mut Mesh, c: &Clothes, l: &Limb) {
     m.limb(l.at[0], l.at[1], l.r[0] * 1.12, l.r[1] * 1.06, c.top);
     m.limb(l.at[1], l.at[2], l.r[1], l.r[2], if c.bare_arms { c.skin } else { c.top });
     let d = (l.at[2] - l.at[1]).unit();
-    m.ball(l.at[2] + d * 0.05, v3(0.032, 0.05, 0.042), c.skin);
+    m.bead(l.at[2] + d * 0.05, v3(0.032, 0.05, 0.042), c.skin);
 }
 
 fn head(m: &mut Mesh, c: &Clothes, r: &mut Rng, at: V3, k: f32, woman: bool) {
@@ -265,7 +265,7 @@ fn head(m: &mut Mesh, c: &Clothes, r: &mut Rng, at: V3, k: f32, woman: bool) {
     m.ball(at, v3(rx, ry, rz), c.skin);
     // Jaw and nose.
     m.ball(at + v3(0.0, -0.05 * k, 0.022 * k), v3(rx * 0.78, ry * 0.62, rz * 0.78), c.skin);
-    m.ball(at + v3(0.0, -0.012 * k, rz), v3(0.014 * k, 0.022 * k, 0.018 * k), c.skin);
+    m.bead(at + v3(0.0, -0.012 * k, rz), v3(0.014 * k, 0.022 * k, 0.018 * k), c.skin);
     let dark = m.mat([46, 32, 28], 0.0);
     let lip = m.mat([150, 84, 78], 0.0);
     for s in [-1.0f32, 1.0] {
@@ -284,7 +284,7 @@ fn head(m: &mut Mesh, c: &Clothes, r: &mut Rng, at: V3, k: f32, woman: bool) {
             false,
             dark,
         );
-        m.ball(at + v3(s * rx * 0.98, -0.005, 0.0), v3(0.012, 0.026, 0.018), c.skin);
+        m.bead(at + v3(s * rx * 0.98, -0.005, 0.0), v3(0.012, 0.026, 0.018), c.skin);
     }
     m.plate(
         (at.x - 0.02 * k, at.x + 0.02 * k),
@@ -298,7 +298,7 @@ fn head(m: &mut Mesh, c: &Clothes, r: &mut Rng, at: V3, k: f32, woman: bool) {
         1 => {
             // Cap with a peak.
             m.dome(at + v3(0.0, 0.03 * k, -0.008), v3(rx * 1.12, ry * 0.86, rz * 1.1), (0.0, 0.24), c.top);
-            m.face(
+            m.leaf(
                 &[
                     at + v3(-0.06, 0.045, rz * 0.9),
                     at + v3(0.06, 0.045, rz * 0.9),

@@ -11,7 +11,7 @@ use super::order::{self, Ground};
 use super::raster::{Coverage, Rect, Tile};
 use super::scene::{self, Scene};
 use super::shadow::{Floor, Shadow};
-use super::spec::SimSpec;
+use super::spec::{LightKind, SimSpec};
 use super::truth::{Class, PixelBox, Truth, TruthObject};
 use super::world::{self, Actor};
 use crate::Result;
@@ -87,6 +87,9 @@ impl Sim {
             order: Vec::with_capacity(n + 8),
             sums: Vec::new(),
         };
+        if spec.blur > 0.0 {
+            sim.sums.reserve(w * h);
+        }
         sim.truth.objects.reserve(2 * n + 8);
         sim.tile.reserve(w, h);
         sim.shadow.reserve(w, h);
@@ -126,7 +129,8 @@ impl Sim {
             if d.actor.pos.y == 0.0 {
                 let f = d.actor.footprint;
                 let f = match d.actor.class {
-                    Class::Car | Class::Bus | Class::Truck => (f.0 * 0.98, f.1 * 0.98),
+                    Class::Person => (f.0 * 0.75, f.1 * 0.75),
+                    Class::Bicycle => (f.0 * 0.35, f.1 * 0.9),
                     _ => f,
                 };
                 scene::shadows(
@@ -139,6 +143,13 @@ impl Sim {
                     &scene.light,
                     &scene.street,
                 );
+            }
+        }
+        if scene.light.kind == LightKind::Night {
+            for d in
+                self.drawn.iter().filter(|d| matches!(d.actor.class, Class::Car | Class::Bus | Class::Truck))
+            {
+                self.shadow.beam(&mut floor, &d.pose, d.actor.footprint.1, &camera);
             }
         }
         self.grounds.clear();
@@ -252,11 +263,7 @@ impl Sim {
         if !tile.draw(mesh, camera, &scene.light, reach, frame, d.second) {
             return;
         }
-        let b = tile.bounds;
-        let all = (b[2] - b[0]) * (b[3] - b[1]);
-        let inside =
-            (b[2].min(frame.x1 as f32) - b[0].max(0.0)) * (b[3].min(frame.y1 as f32) - b[1].max(0.0));
-        d.truncation = (1.0 - inside / all.max(1e-6)).clamp(0.0, 1.0);
+        d.truncation = tile.outside;
         if d.second == usize::MAX {
             d.cover = [tile.whole(), Coverage::default()];
         } else {
@@ -330,7 +337,7 @@ impl Sim {
                     truncation: d.truncation,
                     track: 2 * d.actor.track + part as u64,
                     velocity: d.velocity,
-                    ignore: visibility < 0.15 || d.truncation > 0.85 || tiny,
+                    ignore: visibility < 0.15 || d.truncation > 0.9 || tiny,
                 });
             }
         }
@@ -432,5 +439,9 @@ fn visible(owner: &[u8], width: usize, c: &Coverage, me: u8) -> Option<(PixelBox
         }
     }
     (pixels > 0)
-        .then(|| (PixelBox { x0: lo as f32, y0: top as f32, x1: hi as f32, y1: bottom as f32 }, pixels))
+        .then_some((PixelBox { x0: lo as f32, y0: top as f32, x1: hi as f32, y1: bottom as f32 }, pixels))
 }
+
+#[cfg(test)]
+#[path = "alone.rs"]
+mod alone;
