@@ -28,6 +28,7 @@ mod simd;
 pub mod softmax;
 #[cfg(test)]
 mod testing;
+mod tiles;
 mod walk;
 
 pub use backend::CpuBackend;

@@ -8,6 +8,7 @@ use crate::isa::Isa;
 use crate::pool::Pool;
 use crate::ptr::Shared;
 use crate::simd::{Kernel, Simd, dispatch};
+use crate::tiles::{ALONG, Tiles};
 use crate::walk::Walk;
 use crate::{Error, Result};
 use saltica_models::graph::ops::{Lookup, Table};
@@ -104,6 +105,17 @@ fn each<A: Copy + Default, B: Copy + Default>(
     to: Shared<B>,
     f: &(dyn Fn(*const A, *mut B, usize) + Sync),
 ) -> Result<()> {
+    if let Some(tiles) = Tiles::of(walk) {
+        return tiles.each(pool, size_of::<A>(), &|at, [across, n]| {
+            let mut xs = [A::default(); ALONG];
+            for j in 0..across {
+                let x = from.at(at[1] + j * tiles.across[1]).cast_const();
+                // SAFETY: the tile's offsets are those of the views' elements; the tile is this task's own.
+                (0..n).for_each(|k| xs[k] = unsafe { *x.add(k * tiles.along[1]) });
+                f(xs.as_ptr(), to.at(at[0] + j * tiles.across[0]), n);
+            }
+        });
+    }
     rows(pool, walk, &|at, range| {
         let steps = walk.steps();
         let (mut xs, mut ys) = ([A::default(); CHUNK], [B::default(); CHUNK]);

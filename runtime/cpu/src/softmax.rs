@@ -84,7 +84,7 @@ impl Kernel for Lines<'_> {
                     line(s, n, x.add(l * lines[1]), y.add(l * lines[0]));
                 }
             } else if lines == [1, 1] {
-                each_vector::<S>(count, |l, lanes| {
+                each_vector::<S>(count, #[inline(always)] |l, lanes| {
                     columns(s, n, x.add(l), steps[1], y.add(l), steps[0], lanes);
                 });
             } else {
@@ -106,7 +106,7 @@ unsafe fn line<S: Simd>(s: S, n: usize, x: *const f32, y: *mut f32) {
     unsafe {
         let mut most = s.splat(f32::NEG_INFINITY);
         let mut max = f32::NEG_INFINITY;
-        each_vector::<S>(n, |i, lanes| {
+        each_vector::<S>(n, #[inline(always)] |i, lanes| {
             if lanes == S::LANES {
                 most = s.max(s.load(x.add(i)), most);
             } else {
@@ -118,7 +118,7 @@ unsafe fn line<S: Simd>(s: S, n: usize, x: *const f32, y: *mut f32) {
         max = max.max(s.largest(most));
         let mut sums = s.splat(0.0);
         let mut sum = 0.0;
-        each_vector::<S>(n, |i, lanes| {
+        each_vector::<S>(n, #[inline(always)] |i, lanes| {
             let e = exp(s, s.sub(load(s, x.add(i), lanes), s.splat(max)));
             store(s, y.add(i), e, lanes);
             if lanes == S::LANES {
@@ -130,7 +130,7 @@ unsafe fn line<S: Simd>(s: S, n: usize, x: *const f32, y: *mut f32) {
             }
         });
         let scale = s.splat(1.0 / (sum + s.sum(sums)));
-        each_vector::<S>(n, |i, lanes| {
+        each_vector::<S>(n, #[inline(always)] |i, lanes| {
             store(s, y.add(i), s.mul(load(s, y.add(i), lanes), scale), lanes);
         });
     }

@@ -133,7 +133,7 @@ pub(super) fn binary(cpu: &CpuBackend, op: &model::Binary, desc: &StepDesc<'_>) 
 }
 
 pub(super) fn pool(cpu: &CpuBackend, op: &model::Pool, desc: &StepDesc<'_>) -> Option<Choice> {
-    if !all_f32(desc) {
+    if !pooling::has_pool(op, dtype(desc, 0)?) || desc.outputs.len() != 1 {
         return None;
     }
     let (isa, pool, name) = names(cpu);
