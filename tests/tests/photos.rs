@@ -43,7 +43,7 @@ fn trials(shared: &Path) -> Result<Vec<Trial>> {
         let (data, classes) = (data.clone(), classes.clone());
         trial(model.clone(), move || {
             let path = data.join("models").join(format!("{model}.onnx"));
-            let mut detector = Detector::builder().conf(CONF).iou(0.45).load(path)?;
+            let mut detector = Detector::builder().conf(CONF).iou(0.45).clip(false).load(path)?;
             for (photo, golden) in &photos {
                 let picture = Image::open(data.join("images/photos").join(photo))?;
                 let found: Vec<Golden> = detector
