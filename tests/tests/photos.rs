@@ -21,6 +21,9 @@ struct Bar {
     mean_iou: f32,
     /// A score may differ by this, so a box this near to the threshold may be on either side of it.
     score: f32,
+    /// A box may be found again under another class that is as sure: in one cell of FastestDet's grid a horse and a dog
+    /// have the same score within 0.001, and which is larger hangs on the decoder.
+    ties: bool,
 }
 
 /// The photos are JPEG, and another decoder's pixels differ by a level here and there. From the golden decoder's pixels
@@ -29,9 +32,9 @@ struct Bar {
 /// * FastestDet, one level: least IoU 0 (an object is lost), mean 0.975.
 /// * YOLOX-Nano int8, a thousandth of a level: least IoU 0.76, mean 0.921, scores off by up to 0.12.
 const BARS: [Bar; 3] = [
-    Bar { model: "yolox_nano", least_iou: 0.98, mean_iou: 0.99, score: 0.03 },
-    Bar { model: "fastestdet_352", least_iou: 0.85, mean_iou: 0.97, score: 0.03 },
-    Bar { model: "yolox_nano_int8_qdq", least_iou: 0.75, mean_iou: 0.9, score: 0.13 },
+    Bar { model: "yolox_nano", least_iou: 0.98, mean_iou: 0.99, score: 0.03, ties: false },
+    Bar { model: "fastestdet_352", least_iou: 0.85, mean_iou: 0.97, score: 0.03, ties: true },
+    Bar { model: "yolox_nano_int8_qdq", least_iou: 0.75, mean_iou: 0.9, score: 0.13, ties: false },
 ];
 
 #[derive(Clone, Deserialize)]
@@ -110,7 +113,11 @@ fn compare(bar: &Bar, golden: &[Golden], found: &[Golden]) -> Result<Vec<f32>> {
             }
         }
     }
-    match free.iter().find(|f| f.score >= CONF + bar.score) {
+    let tied = |f: &Golden| {
+        let twin = |g: &Golden| (f.score - g.score).abs() < 0.01 && saltica::iou(&g.xyxy, &f.xyxy) > 0.98;
+        bar.ties && golden.iter().any(twin)
+    };
+    match free.iter().find(|f| f.score >= CONF + bar.score && !tied(f)) {
         Some(f) => Err(format!("{} {} {:?} is not golden", f.cls, f.score, f.xyxy).into()),
         None => Ok(overlaps),
     }
