@@ -58,8 +58,12 @@ impl SessionBuilder {
     /// A file that cannot be read, is damaged, or has ops that are not supported (all are named).
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Session> {
         let path = path.as_ref();
-        let inner = saltica_core::Session::load(path, self.make_backend()?, self.options())
-            .map_err(|e| Error::new(ErrorKind::Model, format!("cannot load {}: {e}", path.display())))?;
+        let inner = saltica_core::Session::load(path, self.make_backend()?, self.options()).map_err(|e| {
+            // Reading names the file itself, planning does not.
+            let (shown, e) = (path.display().to_string(), e.to_string());
+            let named = if e.starts_with(&shown) { e } else { format!("{shown}: {e}") };
+            Error::new(ErrorKind::Model, format!("cannot load {named}"))
+        })?;
         Ok(Session { inner, path: Some(path.to_owned()) })
     }
 
