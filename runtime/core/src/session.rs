@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct SessionOptions {
     /// Run the passes (fusion, folding). Off, every value of the file exists: for comparing runtimes value by value.
     pub optimize: bool,
-    /// Refuse plans whose weights, arena and scratch exceed this many bytes.
+    /// Most bytes that weights and all kept arenas and scratch blocks may take. A plan that exceeds it alone is refused.
     pub memory_limit: Option<usize>,
     /// Executors kept for different input shapes; the least recently used goes first.
     pub cached_shapes: usize,
@@ -70,7 +70,10 @@ impl Session {
             None => {
                 let (plan, _) = self.model.plan(bindings, self.backend.as_ref())?;
                 self.admit(&plan.report)?;
-                while self.executors.len() >= self.options.cached_shapes.max(1) {
+                // The least recently used go until there is room; a plan that was refused has cost none of them.
+                while self.executors.len() >= self.options.cached_shapes.max(1)
+                    || (!self.executors.is_empty() && !self.fits_beside(&plan.report))
+                {
                     self.executors.remove(0);
                 }
                 self.executors.push((bindings.clone(), Executor::new(plan)?));
@@ -80,6 +83,13 @@ impl Session {
             Some((_, executor)) => Ok(executor),
             None => Err(Error::new(ErrorKind::Internal, "no executor was kept")),
         }
+    }
+
+    /// Whether a plan fits the limit beside the executors that are kept. Weights are shared and count once.
+    fn fits_beside(&self, report: &crate::PlanReport) -> bool {
+        let work = |r: &crate::PlanReport| r.arena_bytes.saturating_add(r.scratch_bytes);
+        let kept = self.executors.iter().fold(0usize, |sum, (_, e)| sum.saturating_add(work(e.report())));
+        self.options.memory_limit.is_none_or(|limit| report.total_bytes().saturating_add(kept) <= limit)
     }
 
     fn admit(&self, report: &crate::PlanReport) -> Result<()> {

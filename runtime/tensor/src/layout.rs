@@ -29,8 +29,15 @@ impl Layout {
             ));
         }
         let mut strides = [0; MAX_RANK];
-        strides[..4].copy_from_slice(&[h * w * pixel_stride, 1, w * pixel_stride, pixel_stride]);
-        Ok(Layout { shape, strides })
+        let far = || {
+            Error::new(ErrorKind::Size, format!("pixel stride {pixel_stride} reaches too far for {shape}"))
+        };
+        let row = w.checked_mul(pixel_stride).ok_or_else(far)?;
+        let image = h.checked_mul(row).ok_or_else(far)?;
+        strides[..4].copy_from_slice(&[image, 1, row, pixel_stride]);
+        let layout = Layout { shape, strides };
+        layout.checked_span()?;
+        Ok(layout)
     }
 
     /// Any strides, one per dim.
