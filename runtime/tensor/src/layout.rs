@@ -235,11 +235,16 @@ impl Layout {
     /// Whether two distinct indices can share an element (true for broadcast layouts). Conservative: may say true for
     /// exotic strides that do not overlap.
     pub fn may_self_overlap(&self) -> bool {
-        let mut dims: Vec<(usize, usize)> =
-            self.strides().iter().copied().zip(self.shape.iter().copied()).filter(|&(_, d)| d > 1).collect();
-        dims.sort_unstable();
+        // On the stack: views are made while a plan runs.
+        let mut dims = [(0, 0); MAX_RANK];
+        let mut rank = 0;
+        for (&s, &d) in self.strides().iter().zip(self.shape.iter()).filter(|&(_, &d)| d > 1) {
+            dims[rank] = (s, d);
+            rank += 1;
+        }
+        dims[..rank].sort_unstable();
         let mut reach = 0;
-        for (s, d) in dims {
+        for &(s, d) in &dims[..rank] {
             if s <= reach {
                 return true;
             }
