@@ -19,7 +19,7 @@ fn main() -> ExitCode {
 /// Counts by name in the report, and of ops afterwards, for graphs of which they are known by counting in the files: in
 /// every yolov8n, 57 of the 64 convolutions stand before a SiLU and 6 are prediction convolutions (the last one, the
 /// expectation over a softmax, is no quantized one), and 6 of the 8 sums are residuals.
-const COUNTS: &[(&str, &[(&str, usize)], &[(&str, usize)])] = &[
+const COUNTS: &[(&str, Counts, Counts)] = &[
     ("yolov8n", FLOAT, &[("Conv", 64), ("Sigmoid", 1), ("Mul", 1), ("Add", 2)]),
     ("yolov8n-dyn", FLOAT, &[("Conv", 64), ("Sigmoid", 1), ("Mul", 1), ("Add", 2)]),
     ("yolov8n-fp16", FLOAT, &[("Conv", 64), ("Sigmoid", 1), ("Cast", 0)]),
@@ -29,8 +29,9 @@ const COUNTS: &[(&str, &[(&str, usize)], &[(&str, usize)])] = &[
     ("yolov8n-qdq-pow2-asym", &[("quantized convolutions", 63)], INTEGER),
     ("yolov8n-qdq-convin", &[("silu fused", 57), ("quantized convolutions", 63)], INTEGER),
 ];
-const FLOAT: &[(&str, usize)] = &[("silu fused", 57), ("convolution + activation", 57), ("residual", 6)];
-const INTEGER: &[(&str, usize)] = &[("QuantConv", 63), ("Conv", 1), ("Sigmoid", 1), ("Mul", 1)];
+type Counts = &'static [(&'static str, usize)];
+const FLOAT: Counts = &[("silu fused", 57), ("convolution + activation", 57), ("residual", 6)];
+const INTEGER: Counts = &[("QuantConv", 63), ("Conv", 1), ("Sigmoid", 1), ("Mul", 1)];
 
 fn trials(shared: &Path) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();

@@ -46,7 +46,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Most bytes that weights, arena and scratch of one plan may take together.
+    /// Most bytes that weights, arena and scratch of one plan may take together; what is available when the model is
+    /// loaded unless told otherwise.
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_limit = Some(bytes);
         self
@@ -58,8 +59,12 @@ impl SessionBuilder {
     /// A file that cannot be read, is damaged, or has ops that are not supported (all are named).
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Session> {
         let path = path.as_ref();
-        let inner = saltica_core::Session::load(path, self.make_backend()?, self.options())
-            .map_err(|e| Error::new(ErrorKind::Model, format!("cannot load {}: {e}", path.display())))?;
+        let inner = saltica_core::Session::load(path, self.make_backend()?, self.options()).map_err(|e| {
+            // Reading names the file itself, planning does not.
+            let (shown, e) = (path.display().to_string(), e.to_string());
+            let named = if e.starts_with(&shown) { e } else { format!("{shown}: {e}") };
+            Error::new(ErrorKind::Model, format!("cannot load {named}"))
+        })?;
         Ok(Session { inner, path: Some(path.to_owned()) })
     }
 
@@ -76,7 +81,7 @@ impl SessionBuilder {
     fn options(&self) -> saltica_core::SessionOptions {
         saltica_core::SessionOptions {
             optimize: !self.unoptimized,
-            memory_limit: self.memory_limit,
+            memory_limit: self.memory_limit.or_else(available_memory),
             ..Default::default()
         }
     }
@@ -92,6 +97,11 @@ impl SessionBuilder {
             BackendKind::Reference => Arc::new(Reference::default()),
         })
     }
+}
+
+/// What a plan may take where nobody says: a refusal with its arithmetic is better than the kernel's killer.
+fn available_memory() -> Option<usize> {
+    crate::doctor::Probe::default().memory_budget().and_then(|bytes| usize::try_from(bytes).ok())
 }
 
 /// A model that runs on named tensors, planned once for each set of input shapes.

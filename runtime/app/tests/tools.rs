@@ -57,7 +57,7 @@ fn infer_all_writes_the_values_on_the_way() {
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let model = write(&colour_detector(), &dir.path().join("m.onnx")).display().to_string();
     npy::write(at("x.npy").as_ref(), &Tensor::from_slice(&[1, 3, 32, 32], &[0.5f32; 3072]).unwrap()).unwrap();
-    let r = &records(&["infer", &model, "--input", &at("x.npy"), "-o", &at("out"), "--all", "--no-fuse"])[0];
+    let r = &records(&["infer", &model, "--input", &at("x.npy"), "-o", &at("out"), "--all"])[0];
     let tensors = r["tensors"].as_array().unwrap();
     let find = |name: &str| {
         tensors.iter().find(|t| t["name"] == name).unwrap_or_else(|| panic!("{name}: {tensors:?}"))

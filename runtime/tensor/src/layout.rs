@@ -235,16 +235,16 @@ impl Layout {
     /// Whether two distinct indices can share an element (true for broadcast layouts). Conservative: may say true for
     /// exotic strides that do not overlap.
     pub fn may_self_overlap(&self) -> bool {
-        // On the stack: views are made while a plan runs.
+        // On the stack: views are made for every picture, and those must cost no allocation.
         let mut dims = [(0, 0); MAX_RANK];
-        let mut rank = 0;
+        let mut n = 0;
         for (&s, &d) in self.strides().iter().zip(self.shape.iter()).filter(|&(_, &d)| d > 1) {
-            dims[rank] = (s, d);
-            rank += 1;
+            dims[n] = (s, d);
+            n += 1;
         }
-        dims[..rank].sort_unstable();
+        dims[..n].sort_unstable();
         let mut reach = 0;
-        for &(s, d) in &dims[..rank] {
+        for &(s, d) in &dims[..n] {
             if s <= reach {
                 return true;
             }

@@ -18,7 +18,8 @@ const CONFIDENCE: f32 = 0.01;
 /// Measure mean average precision on a COCO data set
 ///
 /// Runs a model on the pictures of an annotation file, or scores detections that were made before (--detections).
-/// --conf is 0.01 unless given.
+/// --conf is 0.01 unless given, and a box counts once for each class above it, as is usual where precision is measured
+/// (see --one-label).
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// COCO annotation file (JSON)
@@ -39,6 +40,12 @@ pub(super) struct Args {
     /// Leave out pictures that are not in the folder, in place of an error
     #[arg(long)]
     skip_missing: bool,
+    /// Count a box for its best class alone, as `detect` does
+    #[arg(long)]
+    one_label: bool,
+    /// Leave boxes that stick out of the picture as they are, to compare with programs that do
+    #[arg(long)]
+    no_clip: bool,
     #[command(flatten)]
     detect: DetectFlags,
     #[command(flatten)]
@@ -52,6 +59,8 @@ struct EvalRecord<'a> {
     head: Option<String>,
     conf: Option<f32>,
     iou: Option<f32>,
+    multi_label: Option<bool>,
+    clip: Option<bool>,
     images: usize,
     failed: usize,
     objects: usize,
@@ -93,6 +102,8 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
         head: made.head,
         conf: made.conf,
         iou: made.iou,
+        multi_label: args.model.is_some().then_some(!args.one_label),
+        clip: args.model.is_some().then_some(!args.no_clip),
         images: dataset.images.len(),
         failed: made.failed,
         objects: dataset.annotations.iter().filter(|a| !a.crowd).count(),
@@ -118,7 +129,8 @@ fn detect_all(
     ui: &mut Ui,
 ) -> Result<Made, Stop> {
     let files = present(dataset, locate_images(dataset, folder)?, folder, args.skip_missing)?;
-    let mut detector = args.detect.builder(&args.run)?.load(model)?;
+    let builder = args.detect.builder(&args.run)?.multi_label(!args.one_label).clip(!args.no_clip);
+    let mut detector = builder.load(model)?;
     if args.detect.conf.is_none() {
         detector.params_mut().conf = CONFIDENCE;
     }

@@ -20,10 +20,10 @@ pub(super) struct Args {
     /// Folder for the outputs, made if missing; each value becomes NAME.npy
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
-    /// Write every intermediate value too. What was fused away does not exist: see --no-fuse
+    /// Write every intermediate value of the file too; nothing is fused then
     #[arg(long)]
     all: bool,
-    /// Run the file's nodes one by one, so that with --all each of its values can be compared
+    /// Run the file's nodes one by one without --all too
     #[arg(long)]
     no_fuse: bool,
     #[command(flatten)]
@@ -48,7 +48,7 @@ struct TensorFile {
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
-    let mut session = args.run.builder().optimize(!args.no_fuse).load(&args.model)?;
+    let mut session = args.run.builder().optimize(!args.no_fuse && !args.all).load(&args.model)?;
     let names: Vec<String> = session.inputs().into_iter().map(|p| p.name).collect();
     let mut given = Vec::new();
     for argument in &args.inputs {

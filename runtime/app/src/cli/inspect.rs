@@ -249,7 +249,7 @@ fn text(r: &InspectRecord, style: Style) -> String {
             };
             facts.row(["labels", &labels]);
             if let Some(source) = &h.source {
-                facts.row(["known from", source]);
+                facts.row(["told by", source]);
             }
         }
         (None, Some(e)) => facts.row(["head", &format!("none: {e}")]),

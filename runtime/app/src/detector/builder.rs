@@ -17,6 +17,7 @@ pub struct DetectorBuilder {
     classes: Vec<String>,
     agnostic: bool,
     multi_label: bool,
+    unclipped: bool,
     strict: bool,
 }
 
@@ -54,6 +55,13 @@ impl DetectorBuilder {
     /// Every class above the threshold of a box counts, not its best one alone.
     pub fn multi_label(mut self, multi_label: bool) -> Self {
         self.multi_label = multi_label;
+        self
+    }
+
+    /// Whether boxes end at the picture's edges (they do unless told otherwise). Off only to compare with programs that
+    /// leave them sticking out.
+    pub fn clip(mut self, clip: bool) -> Self {
+        self.unclipped = !clip;
         self
     }
 
@@ -196,6 +204,7 @@ impl DetectorBuilder {
         let mut params = head.params();
         params.agnostic = self.agnostic;
         params.multi_label = self.multi_label;
+        params.clip = !self.unclipped;
         params.classes = self.classes.iter().map(|c| class_number(c, &head)).collect::<Result<_>>()?;
         let preprocessor = Preprocessor::new(head.spec().input_spec(), size, dtype)?;
         let port = port.clone();

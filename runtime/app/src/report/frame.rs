@@ -149,6 +149,9 @@ impl Runs {
         let (top, bottom) = (edge(bbox[1], false, height), edge(bbox[3], true, height));
         let mut counts = vec![0];
         let mut push = |is_inside: bool, n: usize| {
+            if n == 0 {
+                return;
+            }
             // Even places count pixels outside.
             if (counts.len() % 2 == 0) != is_inside {
                 counts.push(0);
