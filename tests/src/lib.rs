@@ -4,9 +4,12 @@
 //! The data is not part of the project. It is found through the environment variable `SALTICA_SHARED`, else in `../shared`
 //! beside the workspace. Without it the suites that need it say so and count as ignored; with `CI=true` they fail.
 
+pub mod backends;
+pub mod build;
 pub mod compare;
 pub mod graphs;
 pub mod memory;
+pub mod random;
 pub mod recipe;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -33,7 +36,15 @@ pub fn is_ci() -> bool {
 /// The main function of a suite (`harness = false`) that needs the test data: runs `trials`, or, without the data, reports
 /// one test that is ignored (that fails, with `CI=true`).
 pub fn suite(trials: impl FnOnce(&Path) -> Result<Vec<Trial>>) -> ExitCode {
-    let args = Arguments::from_args();
+    suite_with(Arguments::from_args(), trials)
+}
+
+/// As [`suite`], with all tests on the main thread, one after the other: for tests that measure the process.
+pub fn suite_in_turn(trials: impl FnOnce(&Path) -> Result<Vec<Trial>>) -> ExitCode {
+    suite_with(Arguments { test_threads: Some(1), ..Arguments::from_args() }, trials)
+}
+
+fn suite_with(args: Arguments, trials: impl FnOnce(&Path) -> Result<Vec<Trial>>) -> ExitCode {
     let trials = match shared() {
         Some(dir) => trials(&dir).unwrap_or_else(|e| {
             let message = e.to_string();

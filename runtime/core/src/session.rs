@@ -1,7 +1,7 @@
 use crate::{Backend, Error, ErrorKind, Executor, Model, Port, Result};
 use saltica_models::graph::Graph;
 use saltica_models::onnx;
-use saltica_models::passes::Bindings;
+use saltica_models::passes::{Bindings, rebatch};
 use saltica_tensor::{Shape, Tensor};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +11,9 @@ use std::sync::Arc;
 pub struct SessionOptions {
     /// Run the passes (fusion, folding). Off, every value of the file exists: for comparing runtimes value by value.
     pub optimize: bool,
+    /// Open the batch of a file that was exported for one picture, so that plans for any batch can be made; see
+    /// [`saltica_models::passes::rebatch`]. A file that cannot be opened is an error then.
+    pub open_batch: bool,
     /// Most bytes that weights and all kept arenas and scratch blocks may take. A plan that exceeds it alone is refused.
     pub memory_limit: Option<usize>,
     /// Executors kept for different input shapes; the least recently used goes first.
@@ -19,7 +22,7 @@ pub struct SessionOptions {
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        SessionOptions { optimize: true, memory_limit: None, cached_shapes: 4 }
+        SessionOptions { optimize: true, open_batch: false, memory_limit: None, cached_shapes: 4 }
     }
 }
 
@@ -39,7 +42,14 @@ impl Session {
     }
 
     /// A session on a graph that was read already.
-    pub fn from_graph(graph: Graph, backend: Arc<dyn Backend>, options: SessionOptions) -> Result<Session> {
+    pub fn from_graph(
+        mut graph: Graph,
+        backend: Arc<dyn Backend>,
+        options: SessionOptions,
+    ) -> Result<Session> {
+        if options.open_batch {
+            rebatch(&mut graph)?;
+        }
         let model = Arc::new(Model::new(graph, backend.as_ref(), options.optimize)?);
         Ok(Self::of_model(model, backend, options))
     }

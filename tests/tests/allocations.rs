@@ -1,0 +1,85 @@
+//! A steady-state run asks for no memory: counted over all threads of the process.
+
+use libtest_mimic::Trial;
+use saltica_core::{Session, SessionOptions};
+use saltica_models::graph::Graph;
+use saltica_models::onnx;
+use saltica_tensor::{Shape, Tensor};
+use saltica_tests::memory::{Counting, allocations};
+use saltica_tests::{Result, backends, graphs, recipe, trial};
+use std::path::Path;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn main() -> ExitCode {
+    saltica_tests::suite_in_turn(trials)
+}
+
+fn trials(shared: &Path) -> Result<Vec<Trial>> {
+    let models = shared.join("data/models");
+    let mut trials = vec![trial("the counter counts", counts)];
+    for threads in [1, 2] {
+        for name in ["yolov8n", "yolov8n-qdq-pow2"] {
+            trials.push(trial(format!("{name}, {threads} threads"), move || {
+                steady(graphs::load_filled(name)?, threads)
+            }));
+        }
+        let path = models.join("yolox_nano.onnx");
+        trials.push(trial(format!("yolox_nano, {threads} threads"), move || {
+            steady(onnx::load(&path)?, threads)
+        }));
+    }
+    Ok(trials)
+}
+
+/// Another thread's allocation is seen; without one there is none.
+fn counts() -> Result<()> {
+    let before = allocations();
+    std::hint::black_box(1 + 1);
+    let none = allocations() - before;
+    let length = std::thread::spawn(|| std::hint::black_box(vec![0u8; 100]).len()).join();
+    let some = allocations() - before;
+    if none == 0 && some > 0 && length.is_ok() {
+        Ok(())
+    } else {
+        Err(format!("{none} and {some} counted").into())
+    }
+}
+
+/// The whole way of a repeated call: finding the executor, filling the input, running, reading every output.
+fn steady(graph: Graph, threads: usize) -> Result<()> {
+    let mut session = Session::from_graph(graph, backends::cpu(threads)?, SessionOptions::default())?;
+    let dims: Vec<usize> = session.model().inputs()[0]
+        .dims
+        .iter()
+        .flatten()
+        .map(|d| match d {
+            saltica_models::graph::Dim::Fixed(d) => *d,
+            _ => 1,
+        })
+        .collect();
+    let input: Tensor = recipe::noise(3, &dims)?;
+    let bindings = session.model().bind(&[Shape::new(&dims)?])?;
+    let mut once = || -> Result<f64> {
+        let executor = session.executor(&bindings)?;
+        executor.input_mut(0)?.copy_from(&input.view());
+        executor.run()?;
+        (0..executor.outputs()).try_fold(0.0, |sum, i| Ok(sum + executor.output(i)?.at_f64(0)))
+    };
+    let first = once()?;
+    let before = allocations();
+    let later = [once(), once()];
+    let made = allocations() - before;
+    if made > 0 {
+        return Err(format!("{made} allocations in two runs, none expected").into());
+    }
+    for sum in later {
+        let sum = sum?;
+        if sum.to_bits() != first.to_bits() {
+            return Err(format!("{sum} found, {first} in the first run").into());
+        }
+    }
+    Ok(())
+}
