@@ -255,11 +255,19 @@ impl UnaryRow<'_> {
         unsafe {
             if self.one {
                 let v = f.eval(s, s.splat(*self.x));
-                each_vector::<S>(self.n, #[inline(always)] |i, n| store(s, self.y.add(i), v, n));
+                each_vector::<S>(
+                    self.n,
+                    #[inline(always)]
+                    |i, n| store(s, self.y.add(i), v, n),
+                );
             } else {
-                each_vector::<S>(self.n, #[inline(always)] |i, n| {
-                    store(s, self.y.add(i), f.eval(s, load(s, self.x.add(i), n)), n);
-                });
+                each_vector::<S>(
+                    self.n,
+                    #[inline(always)]
+                    |i, n| {
+                        store(s, self.y.add(i), f.eval(s, load(s, self.x.add(i), n)), n);
+                    },
+                );
             }
         }
     }
@@ -319,25 +327,41 @@ impl BinaryRow {
         // SAFETY: a, b and y are valid for n floats (a single number for one), as `binary` made them.
         unsafe {
             match self.one {
-                [false, false] => each_vector::<S>(self.n, #[inline(always)] |i, n| {
-                    let v = f.eval(s, load(s, self.a.add(i), n), load(s, self.b.add(i), n));
-                    store(s, self.y.add(i), v, n);
-                }),
+                [false, false] => each_vector::<S>(
+                    self.n,
+                    #[inline(always)]
+                    |i, n| {
+                        let v = f.eval(s, load(s, self.a.add(i), n), load(s, self.b.add(i), n));
+                        store(s, self.y.add(i), v, n);
+                    },
+                ),
                 [true, false] => {
                     let a = s.splat(*self.a);
-                    each_vector::<S>(self.n, #[inline(always)] |i, n| {
-                        store(s, self.y.add(i), f.eval(s, a, load(s, self.b.add(i), n)), n);
-                    });
+                    each_vector::<S>(
+                        self.n,
+                        #[inline(always)]
+                        |i, n| {
+                            store(s, self.y.add(i), f.eval(s, a, load(s, self.b.add(i), n)), n);
+                        },
+                    );
                 }
                 [false, true] => {
                     let b = s.splat(*self.b);
-                    each_vector::<S>(self.n, #[inline(always)] |i, n| {
-                        store(s, self.y.add(i), f.eval(s, load(s, self.a.add(i), n), b), n);
-                    });
+                    each_vector::<S>(
+                        self.n,
+                        #[inline(always)]
+                        |i, n| {
+                            store(s, self.y.add(i), f.eval(s, load(s, self.a.add(i), n), b), n);
+                        },
+                    );
                 }
                 [true, true] => {
                     let v = f.eval(s, s.splat(*self.a), s.splat(*self.b));
-                    each_vector::<S>(self.n, #[inline(always)] |i, n| store(s, self.y.add(i), v, n));
+                    each_vector::<S>(
+                        self.n,
+                        #[inline(always)]
+                        |i, n| store(s, self.y.add(i), v, n),
+                    );
                 }
             }
         }

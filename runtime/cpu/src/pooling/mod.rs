@@ -60,7 +60,10 @@ pub fn pool(isa: Isa, threads: &Threads, op: &Pool, x: &View<'_>, y: &mut ViewMu
         let (job, rows) = (&job, [task * rows / tasks, (task + 1) * rows / tasks]);
         match dtype {
             DType::F32 => dispatch(isa, Rows { job, x: Shared(from.0.cast()), y: Shared(to.0.cast()), rows }),
-            DType::I8 => dispatch(isa, bytes::Rows::<i8> { job, x: Shared(from.0.cast()), y: Shared(to.0.cast()), rows }),
+            DType::I8 => dispatch(
+                isa,
+                bytes::Rows::<i8> { job, x: Shared(from.0.cast()), y: Shared(to.0.cast()), rows },
+            ),
             _ => dispatch(isa, bytes::Rows::<u8> { job, x: from, y: to, rows }),
         }
     })
@@ -202,26 +205,30 @@ impl Rows<'_> {
         let job = self.job;
         let (first, end, iy) = job.inside(oy, 0);
         let x = x.wrapping_add((ox * SW - job.pads[1]) * job.xs[3]);
-        each_vector::<S>(job.channels, #[inline(always)] |c, lanes| {
-            // SAFETY: rows and columns inside the image, `lanes` channels from c on.
-            unsafe {
-                let mut column = [s.splat(f32::NEG_INFINITY); WIDEST];
-                for ky in first..end {
-                    let line =
-                        x.add((iy + (ky * job.op.window.dilation[0]) as isize) as usize * job.xs[2] + c);
-                    for i in 0..(COLUMNS - 1) * SW + KW {
-                        column[i] = s.max(load(s, line.add(i * job.xs[3]), lanes), column[i]);
+        each_vector::<S>(
+            job.channels,
+            #[inline(always)]
+            |c, lanes| {
+                // SAFETY: rows and columns inside the image, `lanes` channels from c on.
+                unsafe {
+                    let mut column = [s.splat(f32::NEG_INFINITY); WIDEST];
+                    for ky in first..end {
+                        let line =
+                            x.add((iy + (ky * job.op.window.dilation[0]) as isize) as usize * job.xs[2] + c);
+                        for i in 0..(COLUMNS - 1) * SW + KW {
+                            column[i] = s.max(load(s, line.add(i * job.xs[3]), lanes), column[i]);
+                        }
+                    }
+                    for o in 0..COLUMNS {
+                        let mut best = column[o * SW];
+                        for k in 1..KW {
+                            best = s.max(column[o * SW + k], best);
+                        }
+                        store(s, y.add((ox + o) * job.ys[3] + c), best, lanes);
                     }
                 }
-                for o in 0..COLUMNS {
-                    let mut best = column[o * SW];
-                    for k in 1..KW {
-                        best = s.max(column[o * SW + k], best);
-                    }
-                    store(s, y.add((ox + o) * job.ys[3] + c), best, lanes);
-                }
-            }
-        });
+            },
+        );
         true
     }
 
@@ -242,27 +249,32 @@ impl Rows<'_> {
         let (win, least) = (&job.op.window, s.splat(f32::NEG_INFINITY));
         let (first, end, iy) = job.inside(oy, 0);
         let (left, right) = job.columns(ox, count);
-        each_vector::<S>(job.channels, #[inline(always)] |c, lanes| {
-            column[..right.saturating_sub(left)].fill(least);
-            for ky in first..end {
-                let line = x.wrapping_add((iy + (ky * win.dilation[0]) as isize) as usize * job.xs[2] + c);
-                for ix in left..right {
-                    // SAFETY: a row and a column inside the image, `lanes` channels from c on.
-                    let v = unsafe { load(s, line.add(ix * job.xs[3]), lanes) };
-                    column[ix - left] = s.max(v, column[ix - left]);
+        each_vector::<S>(
+            job.channels,
+            #[inline(always)]
+            |c, lanes| {
+                column[..right.saturating_sub(left)].fill(least);
+                for ky in first..end {
+                    let line =
+                        x.wrapping_add((iy + (ky * win.dilation[0]) as isize) as usize * job.xs[2] + c);
+                    for ix in left..right {
+                        // SAFETY: a row and a column inside the image, `lanes` channels from c on.
+                        let v = unsafe { load(s, line.add(ix * job.xs[3]), lanes) };
+                        column[ix - left] = s.max(v, column[ix - left]);
+                    }
                 }
-            }
-            for o in ox..ox + count {
-                let (from, to, ix) = job.inside(o, 1);
-                let mut best = least;
-                for k in from..to {
-                    let at = (ix + (k * win.dilation[1]) as isize) as usize;
-                    best = s.max(column[at - left], best);
+                for o in ox..ox + count {
+                    let (from, to, ix) = job.inside(o, 1);
+                    let mut best = least;
+                    for k in from..to {
+                        let at = (ix + (k * win.dilation[1]) as isize) as usize;
+                        best = s.max(column[at - left], best);
+                    }
+                    // SAFETY: the output pixel's channels.
+                    unsafe { store(s, y.add(o * job.ys[3] + c), best, lanes) };
                 }
-                // SAFETY: the output pixel's channels.
-                unsafe { store(s, y.add(o * job.ys[3] + c), best, lanes) };
-            }
-        });
+            },
+        );
     }
 
     /// One pixel, all its channels.
@@ -276,23 +288,27 @@ impl Rows<'_> {
         let ((top, bottom, iy), (left, right, ix)) = (job.inside(oy, 0), job.inside(ox, 1));
         let max = job.op.kind == PoolKind::Max;
         let scale = 1.0 / (job.counted(oy, 0) * job.counted(ox, 1)) as f32;
-        each_vector::<S>(job.channels, #[inline(always)] |c, lanes| {
-            let mut v = s.splat(if max { f32::NEG_INFINITY } else { 0.0 });
-            for ky in top..bottom {
-                for kx in left..right {
-                    let at = (iy + (ky * d[0]) as isize) as usize * job.xs[2]
-                        + (ix + (kx * d[1]) as isize) as usize * job.xs[3];
-                    // SAFETY: inside the image.
-                    let p = unsafe { load(s, x.add(at + c), lanes) };
-                    v = if max { s.max(p, v) } else { s.add(v, p) };
+        each_vector::<S>(
+            job.channels,
+            #[inline(always)]
+            |c, lanes| {
+                let mut v = s.splat(if max { f32::NEG_INFINITY } else { 0.0 });
+                for ky in top..bottom {
+                    for kx in left..right {
+                        let at = (iy + (ky * d[0]) as isize) as usize * job.xs[2]
+                            + (ix + (kx * d[1]) as isize) as usize * job.xs[3];
+                        // SAFETY: inside the image.
+                        let p = unsafe { load(s, x.add(at + c), lanes) };
+                        v = if max { s.max(p, v) } else { s.add(v, p) };
+                    }
                 }
-            }
-            if !max {
-                v = s.mul(v, s.splat(scale));
-            }
-            // SAFETY: the pixel's channels.
-            unsafe { store(s, y.add(ox * job.ys[3] + c), v, lanes) };
-        });
+                if !max {
+                    v = s.mul(v, s.splat(scale));
+                }
+                // SAFETY: the pixel's channels.
+                unsafe { store(s, y.add(ox * job.ys[3] + c), v, lanes) };
+            },
+        );
     }
 
     /// One pixel of any strides.
@@ -338,7 +354,12 @@ mod tests {
     use saltica_models::graph::ops::window::{AutoPad, Window};
     use saltica_tensor::{Element, Layout, Shape};
 
-    fn bytes_match<T: Element>(op: &Pool, xs: &[T], lx: Layout, ly: Layout) -> std::result::Result<(), TestCaseError> {
+    fn bytes_match<T: Element>(
+        op: &Pool,
+        xs: &[T],
+        lx: Layout,
+        ly: Layout,
+    ) -> std::result::Result<(), TestCaseError> {
         let x = View::of_slice(xs, lx).unwrap();
         let mut want = vec![xs[0]; ly.span()];
         op.run(&[Some(x)], &mut [ViewMut::of_slice(&mut want, ly).unwrap()]).unwrap();
