@@ -6,6 +6,7 @@
 //! * [`PackedConv`], [`PackedQuantConv`], [`PackedConvInteger`]: convolution of f32 and of 8-bit numbers, with a fused epilogue.
 //! * [`PackedConvTranspose`]: transposed convolution by phases.
 //! * [`gemm`], [`pooling`], [`resize`], [`mod@softmax`], [`reduce`], [`elementwise`], [`mod@copy`]: the other kernels.
+//! * [`kernels`]: the list of all of them.
 //!
 //! Kernels work on [`saltica_tensor::View`]s with any strides; channels-last layouts are the fast ones. Results do not
 //! depend on the number of threads or on the batch size: each output element is summed by one thread in one order.
@@ -28,6 +29,7 @@ pub mod reduce;
 pub mod resize;
 mod simd;
 pub mod softmax;
+mod table;
 #[cfg(test)]
 mod testing;
 mod tiles;
@@ -38,6 +40,7 @@ pub use conv::{PackedConv, PackedConvInteger, PackedConvTranspose, PackedQuantCo
 pub use error::{Error, ErrorKind};
 pub use isa::{Isa, IsaKind};
 pub use pool::Pool;
+pub use table::{KernelRow, kernels};
 
 /// Result of this crate's fallible functions.
 pub type Result<T> = std::result::Result<T, Error>;

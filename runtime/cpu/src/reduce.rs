@@ -28,8 +28,10 @@ pub enum Fold {
     Min,
 }
 
-/// Vectors that are folded side by side.
+/// Vectors along a run that are folded side by side.
 const WIDE: usize = 4;
+/// Vectors of neighbouring results that are made side by side: what lies a dim apart is read in pieces worth the way.
+const ACROSS: usize = 16;
 /// Numbers that are folded before they join the rest: a long sum in one go would lose digits.
 const BLOCK: usize = 64;
 
@@ -160,10 +162,10 @@ impl Row<'_> {
         // SAFETY: as the module says; `lanes` results or numbers of a run are neighbours.
         unsafe {
             if x_step == 1 && y_step == 1 && end - start > 1 {
-                for i in (start..end).step_by(WIDE * S::LANES) {
-                    let lanes: [usize; WIDE] =
+                for i in (start..end).step_by(ACROSS * S::LANES) {
+                    let lanes: [usize; ACROSS] =
                         std::array::from_fn(|v| (end - i).saturating_sub(v * S::LANES).min(S::LANES));
-                    let (mut acc, mut all) = ([s.splat(from); WIDE], [s.splat(from); WIDE]);
+                    let (mut acc, mut all) = ([s.splat(from); ACROSS], [s.splat(from); ACROSS]);
                     let (y, x) = at(i);
                     let mut held = 0;
                     folded.each_row(
@@ -173,12 +175,12 @@ impl Row<'_> {
                             for k in 0..n {
                                 held += 1;
                                 if held == BLOCK {
-                                    for v in 0..WIDE {
+                                    for v in 0..ACROSS {
                                         (all[v], acc[v]) = (f(all[v], acc[v]), s.splat(from));
                                     }
                                     held = 0;
                                 }
-                                for v in 0..WIDE {
+                                for v in 0..ACROSS {
                                     if lanes[v] > 0 {
                                         let p = x.add(o + k * along + v * S::LANES);
                                         acc[v] = f(acc[v], s.mul(load(s, p, lanes[v]), sign));
@@ -187,7 +189,7 @@ impl Row<'_> {
                             }
                         },
                     );
-                    for v in 0..WIDE {
+                    for v in 0..ACROSS {
                         if lanes[v] > 0 {
                             store(s, y.add(v * S::LANES), s.mul(f(all[v], acc[v]), scale), lanes[v]);
                         }

@@ -18,6 +18,7 @@ use crate::ptr::Shared;
 use crate::{Error, Isa, Result};
 use depthwise::Depthwise;
 use direct::Direct;
+pub(crate) use int_kernel::{int_rows, is_dot};
 pub use int8::{PackedConvInteger, PackedQuantConv};
 use saltica_models::graph::Activation;
 use saltica_models::graph::ops::{Conv, Residual, window::Window};
