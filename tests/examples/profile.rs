@@ -17,7 +17,8 @@ fn main() -> Result<()> {
     let number = |i: usize, or: usize| args.get(i).map_or(Ok(or), |a| a.parse());
     let name = args.first().ok_or("profile NAME|FILE [THREADS] [RUNS] [DIM=SIZE ...]")?;
     let (threads, runs) = (number(1, 1)?, number(2, 20)?);
-    let graph = if Path::new(name).is_file() { onnx::load(Path::new(name))? } else { graphs::load_filled(name)? };
+    let graph =
+        if Path::new(name).is_file() { onnx::load(Path::new(name))? } else { graphs::load_filled(name)? };
     let backend = Arc::new(CpuBackend::new(Some(threads))?);
     let model = Arc::new(Model::new(graph, backend.as_ref(), true)?);
     let mut bindings = Bindings::default();

@@ -204,6 +204,7 @@ fn each<A: Copy + Default, B: Copy + Default>(
     to: Shared<B>,
     f: &(dyn Fn(*const A, *mut B, usize) + Sync),
 ) -> Result<()> {
+    let walk = &walk.lengthened();
     if let Some(tiles) = Tiles::of(walk) {
         return tiles.each(pool, size_of::<A>(), &|at, [across, n]| {
             let mut xs = [A::default(); ALONG];
