@@ -80,7 +80,7 @@ pub fn dynamic(isa: Isa, pool: &Pool, x: &View<'_>, y: &mut ViewMut<'_>) -> Resu
     })?;
     let [lo, hi] = ends.map(|e| f32::from_bits(e.into_inner()));
     let scale = if hi == -lo { 1.0 } else { (hi + lo) / 255.0 };
-    let zero = (lo / scale).max(0.0).min(255.0).round_ties_even() as i32;
+    let zero = (lo / scale).clamp(0.0, 255.0).round_ties_even() as i32;
     let by = Scale { scale, zero };
     quantize(isa, pool, by, x, y)?;
     Ok(by)

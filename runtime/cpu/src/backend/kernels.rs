@@ -200,7 +200,7 @@ pub(super) fn unary(cpu: &CpuBackend, op: &model::Unary, desc: &StepDesc<'_>) ->
         return None;
     }
     let (isa, pool, name) = names(cpu);
-    let op = op.clone();
+    let op = *op;
     Some(Box::new(step(format!("unary {name}"), move |inputs, outputs, _| {
         elementwise::unary(isa, &pool, &op, at(inputs, 0)?, &mut outputs[0])
     })))
@@ -222,7 +222,7 @@ pub(super) fn pool(cpu: &CpuBackend, op: &model::Pool, desc: &StepDesc<'_>) -> O
         return None;
     }
     let (isa, pool, name) = names(cpu);
-    let op = op.clone();
+    let op = *op;
     Some(Box::new(step(format!("pool {name}"), move |inputs, outputs, _| {
         pooling::pool(isa, &pool, &op, at(inputs, 0)?, &mut outputs[0])
     })))
