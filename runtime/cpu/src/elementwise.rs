@@ -47,7 +47,7 @@ pub fn unary(isa: Isa, pool: &Pool, f: &Unary, x: &View<'_>, y: &mut ViewMut<'_>
     if x.shape() != y.shape() {
         return Err(Error::shape(format!("x is {}, y {}", x.shape(), y.shape())));
     }
-    let walk = Walk::new(y.shape(), [y.layout().strides(), x.layout().strides()]);
+    let walk = Walk::new(y.shape(), [y.layout().strides(), x.layout().strides()]).lengthened();
     let (from, to) = (Shared(x.as_ptr::<f32>().cast_mut()), Shared(y.as_mut_ptr::<f32>()));
     if let Some(tiles) = Tiles::of(&walk) {
         return tiles.each(pool, size_of::<f32>(), &|at, [across, n]| {
@@ -95,7 +95,7 @@ pub fn binary(
     all_f32(&[a.dtype(), b.dtype(), y.dtype()])?;
     let la = a.layout().broadcast_to(y.shape())?;
     let lb = b.layout().broadcast_to(y.shape())?;
-    let walk = Walk::new(y.shape(), [y.layout().strides(), la.strides(), lb.strides()]);
+    let walk = Walk::new(y.shape(), [y.layout().strides(), la.strides(), lb.strides()]).lengthened();
     let (pa, pb) = (Shared(a.as_ptr::<f32>().cast_mut()), Shared(b.as_ptr::<f32>().cast_mut()));
     let to = Shared(y.as_mut_ptr::<f32>());
     if let Some(tiles) = Tiles::of(&walk) {

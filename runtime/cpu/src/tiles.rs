@@ -48,7 +48,6 @@ impl<const K: usize> Tiles<K> {
         if total == 0 {
             return Ok(());
         }
-        // Cut along the row first: neighbours across are read together.
         let (wanted, _) = split(total, total, 1, pool.threads());
         let parts = wanted.div_ceil(rows).clamp(1, self.row.div_ceil(ALONG));
         let stripes = wanted.div_ceil(rows * parts).clamp(1, self.columns.div_ceil(side));
@@ -61,8 +60,9 @@ impl<const K: usize> Tiles<K> {
             let [i0, i1] = cut(self.row, rest / stripes, parts, ALONG);
             let [j0, j1] = cut(self.columns, rest % stripes, stripes, side);
             self.outer.each_row(row..row + 1, |at| {
-                for i in (i0..i1).step_by(ALONG) {
-                    for j in (j0..j1).step_by(side) {
+                // Along first: few lines are written at a time, and the same pages.
+                for j in (j0..j1).step_by(side) {
+                    for i in (i0..i1).step_by(ALONG) {
                         let at = std::array::from_fn(|k| at[k] + j * self.across[k] + i * self.along[k]);
                         f(at, [side.min(j1 - j), ALONG.min(i1 - i)]);
                     }

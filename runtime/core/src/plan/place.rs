@@ -110,10 +110,15 @@ impl Placer<'_> {
 
     /// The layouts that values would like, producers before consumers.
     fn wishes(&mut self) {
+        // An image's few channels fill no vector: it stays as it came, its rows are the runs.
+        const FEW: usize = 4;
         let mut conv_input = vec![false; self.graph.values.len()];
         for node in &self.graph.nodes {
-            if let (Op::Conv(_) | Op::QuantConv(_), Some(Some(x))) = (&node.op, node.inputs.first()) {
-                conv_input[x.index()] = true;
+            if let (Op::Conv(_) | Op::QuantConv(_) | Op::ConvInteger(_), Some(Some(x))) =
+                (&node.op, node.inputs.first())
+            {
+                let channels = self.shape(*x).and_then(|s| s.get(1).copied());
+                conv_input[x.index()] = channels.is_some_and(|c| c > FEW);
             }
         }
         for &id in &self.graph.inputs {

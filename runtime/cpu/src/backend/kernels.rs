@@ -3,8 +3,10 @@
 
 use super::CpuBackend;
 use crate::gemm::PackedMatrix;
+use crate::reduce::Fold;
 use crate::resize::Tap;
-use crate::{Isa, PackedConv, Pool, Result, copy as copying, elementwise, gemm as product, pooling};
+use crate::{Isa, PackedConv, PackedConvTranspose, Pool, Result};
+use crate::{copy as copying, elementwise, gemm as product, pooling};
 use saltica_core::{Error, ErrorKind, Kernel, StepDesc};
 use saltica_models::graph::ops as model;
 use saltica_models::graph::{Activation, Op};
@@ -107,6 +109,89 @@ pub(super) fn conv(cpu: &CpuBackend, op: &model::Conv, desc: &StepDesc<'_>) -> R
             let residual = inputs.get(3).and_then(Option::as_ref);
             packed.run(&pool, at(inputs, 0)?, residual, &mut outputs[0], scratch)
         },
+    })))
+}
+
+pub(super) fn conv_transpose(
+    cpu: &CpuBackend,
+    op: &model::ConvTranspose,
+    desc: &StepDesc<'_>,
+) -> Result<Option<Choice>> {
+    let (Some((weights, bias)), Some(x), Some((_, y))) =
+        (conv_constants(desc), layout(desc, 0), desc.outputs.first())
+    else {
+        return Ok(None);
+    };
+    let (&[_, _, h, w], &[_, _, oh, ow]) = (x.shape().dims(), y.shape().dims()) else { return Ok(None) };
+    if !all_f32(desc) {
+        return Ok(None);
+    }
+    let pool = Arc::clone(&cpu.pool);
+    let Some(packed) = PackedConvTranspose::new(cpu.isa, op, weights, bias, [h, w], [oh, ow])? else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(Step {
+        label: packed.label(),
+        scratch: packed.scratch_bytes(&x, pool.threads()),
+        weights: packed.bytes(),
+        packed: vec![1, 2],
+        run: move |inputs: &[Option<View<'_>>], outputs: &mut [ViewMut<'_>], scratch: &mut [u8]| {
+            packed.run(&pool, at(inputs, 0)?, &mut outputs[0], scratch)
+        },
+    })))
+}
+
+pub(super) fn reduce(cpu: &CpuBackend, op: &model::Reduce, desc: &StepDesc<'_>) -> Option<Choice> {
+    let fold = match op.kind {
+        model::ReduceKind::Sum => Fold::Sum,
+        model::ReduceKind::Mean => Fold::Mean,
+        model::ReduceKind::Max => Fold::Max,
+        model::ReduceKind::Min => Fold::Min,
+        _ => return None,
+    };
+    let x = layout(desc, 0)?;
+    let rank = x.shape().rank();
+    let axes: Vec<i64> = match desc.inputs.get(1).and_then(Option::as_ref) {
+        Some(axes) => axes.constant?.as_slice::<i64>().ok()?.to_vec(),
+        None => op.axes.clone().unwrap_or_default(),
+    };
+    let mut gone = vec![axes.is_empty() && !op.noop_with_empty_axes; rank];
+    for axis in axes {
+        gone[Shape::axis(axis, rank).ok()?] = true;
+    }
+    folding(cpu, fold, gone, desc)
+}
+
+pub(super) fn global_pool(cpu: &CpuBackend, op: &model::GlobalPool, desc: &StepDesc<'_>) -> Option<Choice> {
+    let rank = layout(desc, 0)?.shape().rank();
+    let gone = (0..rank).map(|d| d >= 2).collect();
+    folding(cpu, if op.max { Fold::Max } else { Fold::Mean }, gone, desc)
+}
+
+/// The kernel that folds the dims that are `gone`; of none it would make what the reference says.
+fn folding(cpu: &CpuBackend, fold: Fold, gone: Vec<bool>, desc: &StepDesc<'_>) -> Option<Choice> {
+    let x = layout(desc, 0)?;
+    let floats = dtype(desc, 0) == Some(DType::F32) && desc.outputs.first()?.0 == DType::F32;
+    if !floats || x.shape().elements() == 0 {
+        return None;
+    }
+    let (isa, pool, name) = names(cpu);
+    Some(Box::new(step(format!("reduce {name}"), move |inputs, outputs, _| {
+        crate::reduce::reduce(isa, &pool, fold, &gone, at(inputs, 0)?, &mut outputs[0])
+    })))
+}
+
+pub(super) fn gather(cpu: &CpuBackend, op: &model::Gather, desc: &StepDesc<'_>) -> Option<Choice> {
+    /// Slices that are copied one after another; more are better walked together.
+    const MOST: usize = 64;
+    let (x, indices) = (layout(desc, 0)?, layout(desc, 1)?);
+    let axis = Shape::axis(op.axis, x.shape().rank()).ok()?;
+    if indices.shape().rank() > 1 || indices.shape().elements() > MOST {
+        return None;
+    }
+    let pool = Arc::clone(&cpu.pool);
+    Some(Box::new(step("gather copy".to_string(), move |inputs, outputs, _| {
+        copying::gather(&pool, axis, at(inputs, 0)?, at(inputs, 1)?, &mut outputs[0])
     })))
 }
 
