@@ -82,8 +82,29 @@ struct Made {
     iou: Option<f32>,
 }
 
+/// Refuses to write the detections over what they are made from. Pictures are not listed: a JSON file belongs beside
+/// them, not under a picture's name.
+fn keep_inputs(args: &Args, file: &Path) -> Result<(), Error> {
+    let Ok(target) = file.canonicalize() else { return Ok(()) };
+    let inputs = [Some(&args.coco), args.model.as_ref(), args.detections.as_ref()];
+    let is_input = inputs.into_iter().flatten().any(|i| i.canonicalize().is_ok_and(|i| i == target));
+    let folder = args.images.as_ref().and_then(|f| f.canonicalize().ok());
+    let in_images =
+        folder.is_some_and(|f| target.starts_with(f)) && file.extension().is_none_or(|e| e != "json");
+    if is_input || in_images {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("--save-detections would overwrite the input {}: give another file", file.display()),
+        ));
+    }
+    Ok(())
+}
+
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     let mut dataset = Dataset::read(&args.coco)?;
+    if let Some(file) = &args.save_detections {
+        keep_inputs(args, file)?;
+    }
     let made = match (&args.detections, &args.model, &args.images) {
         (Some(file), ..) => Made { detections: read_detections(file)?, ..Made::default() },
         (None, Some(model), Some(images)) => detect_all(args, model, images, &mut dataset, ui)?,
