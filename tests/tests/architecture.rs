@@ -1,6 +1,8 @@
 //! The rules of ARCHITECTURE.md that a machine can check: who may depend on whom, where `unsafe` may stand, why each
 //! dependency is there, and how long a file may be.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

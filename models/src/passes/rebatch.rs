@@ -332,6 +332,16 @@ fn independent(node: &Node, inputs: &[Option<&Known>], out: &[Vec<OutFact>; 2]) 
         let view = tensor.view();
         Some((0..tensor.shape().elements()).map(|i| view.at_f64(i) as i64).collect())
     };
+    // A number that follows the batch may say what the result looks like, and nothing else.
+    let is_target = |i: usize| match &node.op {
+        Op::Reshape(_) | Op::Expand(_) => i == 1,
+        Op::Resize(op) => i == op.scales_input + 1,
+        _ => false,
+    };
+    let counts = |(i, k): (usize, &Option<&Known>)| k.is_some_and(Known::counts_batch) && !is_target(i);
+    if inputs.iter().enumerate().any(counts) {
+        return Err(unproven(node, "it computes with the size of the batch"));
+    }
     let ok = match &node.op {
         Op::Unary(_)
         | Op::Clip(_)
@@ -399,4 +409,145 @@ fn independent(node: &Node, inputs: &[Option<&Known>], out: &[Vec<OutFact>; 2]) 
         _ => return Err(unproven(node, "it may mix the samples of a batch")),
     };
     if ok { Ok(()) } else { Err(unproven(node, "it mixes the samples of a batch")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::attrs::Attr;
+    use crate::onnx::build::ModelBuilder;
+
+    /// A model with the input x, `[1,2,4,4]`, and these constants.
+    fn model(constants: &[(&str, &[i64])]) -> ModelBuilder {
+        let dims = [1, 2, 4, 4].map(Dim::Fixed);
+        constants
+            .iter()
+            .fold(ModelBuilder::new(17).input("x", DType::F32, &dims), |m, (name, numbers)| {
+                m.initializer(name, &Tensor::from_slice(&[numbers.len()], numbers).unwrap())
+            })
+            .output("y", DType::F32)
+    }
+
+    fn noise(batch: usize, from: usize) -> Tensor {
+        let data: Vec<f32> = (0..batch * 32).map(|i| ((i + from * 32) * 37 % 101) as f32 / 50.0).collect();
+        Tensor::from_slice(&[batch, 2, 4, 4], &data).unwrap()
+    }
+
+    /// Opens the batch; three samples together must give what they give one by one.
+    fn opens(model: ModelBuilder) {
+        let original = model.graph().unwrap();
+        let mut graph = original.clone();
+        rebatch(&mut graph).unwrap();
+        let together = graph.evaluate(&[noise(3, 0)]).unwrap();
+        let alone: Vec<u8> =
+            (0..3).flat_map(|i| original.evaluate(&[noise(1, i)]).unwrap()[0].bytes().to_vec()).collect();
+        assert_eq!(together[0].bytes(), alone);
+        assert_eq!(together[0].shape()[0], 3);
+        let dims = graph.value(graph.inputs[0]).dims.as_deref();
+        assert_eq!(dims.and_then(|d| d.first()), Some(&Dim::Symbol(BATCH.into())));
+    }
+
+    fn refused(model: ModelBuilder, texts: &[&str]) {
+        let mut graph = model.graph().unwrap();
+        let before = format!("{graph:?}");
+        let message = rebatch(&mut graph).unwrap_err().to_string();
+        for text in texts {
+            assert!(message.contains(text), "'{text}' is not in: {message}");
+        }
+        assert_eq!(format!("{graph:?}"), before, "a refused graph stays as it is");
+    }
+
+    #[test]
+    fn reshape_targets_follow_the_batch() {
+        opens(model(&[("t", &[1, 2, -1])]).node("Reshape", &["x", "t"], &["y"], &[]));
+        opens(model(&[("t", &[-1, 8, 4])]).node("Reshape", &["x", "t"], &["y"], &[]));
+        let twice = model(&[("t", &[1, 2, 16])])
+            .node("Reshape", &["x", "t"], &["a"], &[])
+            .node("Sigmoid", &["a"], &["b"], &[])
+            .node("Reshape", &["b", "t"], &["y"], &[]);
+        opens(twice);
+    }
+
+    #[test]
+    fn sizes_of_resize_follow_the_batch() {
+        opens(model(&[("s", &[1, 2, 8, 8])]).node("Resize", &["x", "", "", "s"], &["y"], &[]));
+    }
+
+    #[test]
+    fn shapes_computed_from_shapes_are_followed() {
+        let m = model(&[("first", &[0]), ("rest", &[2, -1])])
+            .node("Shape", &["x"], &["dims"], &[])
+            .node("Gather", &["dims", "first"], &["n"], &[])
+            .node("Concat", &["n", "rest"], &["t"], &[("axis", Attr::Int(0))])
+            .node("Reshape", &["x", "t"], &["y"], &[]);
+        opens(m);
+    }
+
+    #[test]
+    fn what_mixes_samples_is_refused() {
+        let softmax = |axis| model(&[]).node("Softmax", &["x"], &["y"], &[("axis", Attr::Int(axis))]);
+        opens(softmax(1));
+        // The same shape at any batch, but other numbers.
+        refused(softmax(0), &["Softmax node", "mixes the samples", "dynamic batch"]);
+        refused(softmax(-4), &["Softmax node"]);
+        refused(
+            model(&[("t", &[2, 16])]).node("Reshape", &["x", "t"], &["y"], &[]),
+            &["Reshape node", "at batch 2"],
+        );
+        let axes = |axes: Vec<i64>| [("axes", Attr::Ints(axes)), ("keepdims", Attr::Int(1))];
+        opens(model(&[]).node("ReduceMean", &["x"], &["y"], &axes(vec![1])));
+        refused(
+            model(&[]).node("ReduceMean", &["x"], &["y"], &axes(vec![0])),
+            &["ReduceMean node", "1x2x4x4 at batch 1 and 1x2x4x4 at batch 2"],
+        );
+        let slice = |step: i64| {
+            let (start, end) = if step > 0 { (0, i64::MAX) } else { (-1, i64::MIN) };
+            ModelBuilder::new(17)
+                .input("x", DType::F32, &[1, 2, 4, 4].map(Dim::Fixed))
+                .initializer("s", &Tensor::from_slice(&[1], &[start]).unwrap())
+                .initializer("e", &Tensor::from_slice(&[1], &[end]).unwrap())
+                .initializer("a", &Tensor::from_slice(&[1], &[0i64]).unwrap())
+                .initializer("d", &Tensor::from_slice(&[1], &[step]).unwrap())
+                .node("Slice", &["x", "s", "e", "a", "d"], &["y"], &[])
+                .output("y", DType::F32)
+        };
+        opens(slice(1));
+        refused(slice(-1), &["Slice node"]);
+        refused(
+            model(&[]).node("DynamicQuantizeLinear", &["x"], &["q", "scale", "zero"], &[]).node(
+                "DequantizeLinear",
+                &["q", "scale", "zero"],
+                &["y"],
+                &[],
+            ),
+            &["DynamicQuantizeLinear node"],
+        );
+    }
+
+    #[test]
+    fn numbers_that_depend_on_the_batch_are_refused() {
+        let m = model(&[])
+            .node("Size", &["x"], &["n"], &[])
+            .node("Cast", &["n"], &["f"], &[("to", Attr::Int(1))])
+            .node("Div", &["x", "f"], &["y"], &[]);
+        refused(m, &["Div node", "computes with the size of the batch"]);
+    }
+
+    #[test]
+    fn other_batches_are_refused_and_open_ones_stay() {
+        let mut open = ModelBuilder::new(17)
+            .input("x", DType::F32, &["n".into(), 2.into()])
+            .node("Relu", &["x"], &["y"], &[])
+            .output("y", DType::F32)
+            .graph()
+            .unwrap();
+        let before = format!("{open:?}");
+        rebatch(&mut open).unwrap();
+        assert_eq!(format!("{open:?}"), before);
+        let four = ModelBuilder::new(17)
+            .input("x", DType::F32, &[4.into(), 2.into()])
+            .node("Relu", &["x"], &["y"], &[])
+            .output("y", DType::F32);
+        refused(four, &["dim 0 of input 'x' is 4, 1 expected"]);
+    }
 }
