@@ -190,10 +190,10 @@ pub(crate) fn explain(name: &str, op: &Op, inputs: &[Option<Fact<'_>>], e: Error
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::ops::{Concat, Unary};
+    use crate::graph::ops::{Concat, NonMaxSuppression, Pool, PoolKind, Unary};
     use crate::graph::{Graph, Op};
-    use crate::passes::tests::Build;
-    use crate::passes::{Report, optimize};
+    use crate::passes::tests::{Build, window};
+    use crate::passes::{Bindings, Report, optimize, settle};
 
     fn folded(mut graph: Graph) -> usize {
         let mut report = Report::default();
@@ -226,6 +226,42 @@ mod tests {
             x = b.op(Op::Unary(Unary::Neg), &[x]);
         }
         assert_eq!(folded(b.output(&[x])), 20);
+    }
+
+    #[test]
+    fn pooling_windows_are_work() {
+        let pooled = |kernel: usize| {
+            let mut b = Build::new();
+            let x = b.constant(&[1, 1, 512, 512], &vec![1f32; 512 * 512]);
+            let pool = Pool { kind: PoolKind::Max, window: window(kernel, 1) };
+            let y = b.op(Op::Pool(pool), &[x]);
+            folded(b.output(&[y]))
+        };
+        // 512 * 512 * 17 * 17 is beyond 2^26.
+        assert_eq!((pooled(3), pooled(17)), (1, 0));
+    }
+
+    #[test]
+    fn many_boxes_are_not_compared_at_load() {
+        let selected = |n: usize| {
+            let mut b = Build::new();
+            // Boxes side by side, none of which suppresses another: every pair is compared.
+            let corners: Vec<f32> = (0..n).map(|i| i as f32).flat_map(|i| [i, 0.0, i + 0.5, 1.0]).collect();
+            let boxes = b.constant(&[1, n, 4], &corners);
+            let scores = b.constant(&[1, 1, n], &vec![0.5f32; n]);
+            let most = b.constant(&[1], &[n as i64]);
+            let y = b.op(
+                Op::NonMaxSuppression(NonMaxSuppression { center_point_box: false }),
+                &[boxes, scores, most],
+            );
+            let mut graph = b.output(&[y]);
+            let mut report = Report::default();
+            optimize(&mut graph, &mut report).unwrap();
+            let settled = settle(&graph, &Bindings::new(), &mut report).unwrap();
+            (report.count("constants folded"), settled.facts[y.index()].map(|f| f.shape[0]))
+        };
+        assert_eq!(selected(6).0, 1);
+        assert_eq!(selected(100_000), (0, None));
     }
 
     #[test]
