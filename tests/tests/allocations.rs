@@ -1,9 +1,11 @@
-//! A steady-state run asks for no memory: counted over all threads of the process.
+//! A steady-state run asks for no memory, and a second session on a model for no second copy of the weights: counted over
+//! the whole process, one test after the other.
 
 use libtest_mimic::Trial;
 use saltica_core::{Session, SessionOptions};
 use saltica_models::graph::Graph;
 use saltica_models::onnx;
+use saltica_models::passes::Bindings;
 use saltica_tensor::{Shape, Tensor};
 use saltica_tests::memory::{Counting, allocations};
 use saltica_tests::{Result, backends, graphs, recipe, trial};
@@ -19,7 +21,7 @@ fn main() -> ExitCode {
 
 fn trials(shared: &Path) -> Result<Vec<Trial>> {
     let models = shared.join("data/models");
-    let mut trials = vec![trial("the counter counts", counts)];
+    let mut trials = vec![trial("the counter counts", counts), trial("two sessions share weights", share)];
     for threads in [1, 2] {
         for name in ["yolov8n", "yolov8n-qdq-pow2"] {
             trials.push(trial(format!("{name}, {threads} threads"), move || {
@@ -80,6 +82,36 @@ fn steady(graph: Graph, threads: usize) -> Result<()> {
         if sum.to_bits() != first.to_bits() {
             return Err(format!("{sum} found, {first} in the first run").into());
         }
+    }
+    Ok(())
+}
+
+/// Resident bytes of this process that no file backs.
+fn anonymous() -> Result<usize> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line =
+        text.lines().find_map(|l| l.strip_prefix("RssAnon:")).ok_or("no RssAnon in /proc/self/status")?;
+    Ok(line.trim().trim_end_matches(" kB").trim().parse::<usize>()? * 1024)
+}
+
+/// Two sessions on one model hold one copy of the packed weights: the second's plan names the same kernels' memory.
+fn share() -> Result<()> {
+    // yolov8s: 45 MB of weights against an arena of 20.
+    let backend = backends::cpu(1)?;
+    let graph = graphs::load_filled("yolov8s")?;
+    let bindings = Bindings::new();
+    let mut first = Session::from_graph(graph, backend.clone(), SessionOptions::default())?;
+    let report = first.executor(&bindings)?.report().clone();
+    let before = anonymous()?;
+    let mut second = Session::of_model(first.model().clone(), backend, SessionOptions::default());
+    second.executor(&bindings)?;
+    let grown = anonymous()?.saturating_sub(before);
+    let own = report.arena_bytes + report.scratch_bytes;
+    if report.weight_bytes < 30_000_000 {
+        return Err(format!("{} bytes of weights: the test sees nothing", report.weight_bytes).into());
+    }
+    if grown > own + report.weight_bytes / 2 {
+        return Err(format!("the second session took {grown} bytes, {own} for its arena expected").into());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Properties of sessions on real graphs: results do not depend on batch size or thread count, weights are shared, arenas
+//! Properties of sessions on real graphs: results do not depend on batch size or thread count, arenas
 //! are as small as they may be, and files exported for one picture can be run on several.
 
 use libtest_mimic::Trial;
@@ -25,7 +25,6 @@ fn trials(shared: &Path) -> Result<Vec<Trial>> {
     for name in ["yolov8n", "yolov8n-qdq-asym", "yolo26n-e2e"] {
         trials.push(trial(format!("1, 2 and 3 threads/{name}"), move || threads(name)));
     }
-    trials.push(trial("two sessions share weights", share));
     for name in graphs::names()? {
         let graph = name.clone();
         trials.push(trial(format!("arena/{name}"), move || arena(&graph, graphs::load_filled(&graph)?)));
@@ -109,36 +108,6 @@ fn threads(name: &str) -> Result<()> {
             Some(_) => {}
             None => first = Some(outputs),
         }
-    }
-    Ok(())
-}
-
-/// Resident bytes of this process that no file backs.
-fn anonymous() -> Result<usize> {
-    let text = std::fs::read_to_string("/proc/self/status")?;
-    let line =
-        text.lines().find_map(|l| l.strip_prefix("RssAnon:")).ok_or("no RssAnon in /proc/self/status")?;
-    Ok(line.trim().trim_end_matches(" kB").trim().parse::<usize>()? * 1024)
-}
-
-/// Two sessions on one model hold one copy of the packed weights: the second's plan names the same kernels' memory.
-fn share() -> Result<()> {
-    // yolov8s: 45 MB of weights against an arena of 20.
-    let backend = backends::cpu(1)?;
-    let graph = graphs::load_filled("yolov8s")?;
-    let bindings = Bindings::new();
-    let mut first = Session::from_graph(graph, backend.clone(), SessionOptions::default())?;
-    let report = first.executor(&bindings)?.report().clone();
-    let before = anonymous()?;
-    let mut second = Session::of_model(first.model().clone(), backend, SessionOptions::default());
-    second.executor(&bindings)?;
-    let grown = anonymous()?.saturating_sub(before);
-    let own = report.arena_bytes + report.scratch_bytes;
-    if report.weight_bytes < 30_000_000 {
-        return Err(format!("{} bytes of weights: the test sees nothing", report.weight_bytes).into());
-    }
-    if grown > own + report.weight_bytes / 2 {
-        return Err(format!("the second session took {grown} bytes, {own} for its arena expected").into());
     }
     Ok(())
 }

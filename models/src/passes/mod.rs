@@ -40,16 +40,17 @@ use edit::Editor;
 /// convolutions. Errors where a node with constant inputs does (naming it).
 pub fn optimize(graph: &mut Graph, report: &mut Report) -> Result<()> {
     graph.prune();
+    let mut folder = fold::Folder::new(graph);
     run(graph, |edit| {
         structure::simplify(edit, report)?;
-        fold::constants(edit, true, report)?;
+        fold::constants(edit, &mut folder, true, report)?;
         cse::merge(edit, report);
         activation::recognise(edit, report);
         Ok(())
     })?;
     run(graph, |edit| quantized::import(edit, report))?;
     run(graph, |edit| {
-        fold::constants(edit, false, report)?;
+        fold::constants(edit, &mut folder, false, report)?;
         affine::fold(edit, report)?;
         activation::recognise(edit, report);
         activation::fuse(edit, report);
