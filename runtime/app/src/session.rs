@@ -24,6 +24,7 @@ pub struct SessionBuilder {
     backend: BackendKind,
     threads: Option<usize>,
     unoptimized: bool,
+    open_batch: bool,
     memory_limit: Option<usize>,
 }
 
@@ -43,6 +44,13 @@ impl SessionBuilder {
     /// Whether nodes are folded and fused (they are unless told otherwise). Without, every value of the file exists.
     pub fn optimize(mut self, optimize: bool) -> Self {
         self.unoptimized = !optimize;
+        self
+    }
+
+    /// Whether to open the batch of a file that was exported for one picture, so that it runs on any number. A file whose
+    /// ops would mix the pictures of a batch is then an error that names the node.
+    pub fn open_batch(mut self, open: bool) -> Self {
+        self.open_batch = open;
         self
     }
 
@@ -81,6 +89,7 @@ impl SessionBuilder {
     fn options(&self) -> saltica_core::SessionOptions {
         saltica_core::SessionOptions {
             optimize: !self.unoptimized,
+            open_batch: self.open_batch,
             memory_limit: self.memory_limit.or_else(available_memory),
             ..Default::default()
         }

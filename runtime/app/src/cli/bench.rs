@@ -149,10 +149,23 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
 }
 
 /// A detector where the model is one, else the model alone, and why.
+/// The model as the file has it; if it fixes another batch than is asked for, with its batch opened where that can be done.
 fn load(args: &Args, batch: usize, picture: Image) -> Result<(Subject, Option<String>), Error> {
+    load_as(args, batch, picture.clone(), false).or_else(|error| match batch {
+        1 => Err(error),
+        _ => load_as(args, batch, picture, true).map_err(|_| error),
+    })
+}
+
+fn load_as(
+    args: &Args,
+    batch: usize,
+    picture: Image,
+    open_batch: bool,
+) -> Result<(Subject, Option<String>), Error> {
     let mut why = None;
     if !args.raw {
-        match args.detect.builder(&args.run)?.load(&args.model) {
+        match args.detect.builder(&args.run)?.open_batch(open_batch).load(&args.model) {
             Ok(mut d) => {
                 d.prepare(batch)?;
                 return Ok((Subject::Detection(Box::new(d), picture), None));
@@ -162,7 +175,7 @@ fn load(args: &Args, batch: usize, picture: Image) -> Result<(Subject, Option<St
             Err(e) => why = Some(e.to_string()),
         }
     }
-    let mut session = args.run.builder().load(&args.model)?;
+    let mut session = args.run.builder().open_batch(open_batch).load(&args.model)?;
     let shapes = args.shapes.shapes(&session.inputs(), Some(batch), args.detect.size())?;
     let core = session.core();
     let bindings = core.model().bind(&shapes)?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub(super) struct Args {
     /// ONNX file
     model: PathBuf,
-    /// Plan for this batch size only [default: 1 to 8, where the file leaves it open]
+    /// Plan for this batch size only [default: 1 to 8, where the batch is open or can be opened]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     batch: Option<u16>,
     #[command(flatten)]
@@ -149,11 +149,20 @@ struct Planned {
     fallbacks: Vec<Count>,
 }
 
-/// Plans without allocating an arena: batch 1 to 8 where the file leaves the batch open, else as it is.
-fn plan_all(args: &Args, size: Option<(usize, usize)>, session: &mut Session) -> Result<Planned, Error> {
+/// Whether any number of pictures may go in.
+fn is_open(session: &Session) -> bool {
     let ports = session.inputs();
-    let open =
-        matches!(ports.first().and_then(|p| p.dims.as_deref()), Some([Dim::Symbol(_) | Dim::Unknown, ..]));
+    matches!(ports.first().and_then(|p| p.dims.as_deref()), Some([Dim::Symbol(_) | Dim::Unknown, ..]))
+}
+
+/// Plans without allocating an arena: batch 1 to 8 where the file leaves the batch open or it can be opened, else as it is.
+fn plan_all(args: &Args, size: Option<(usize, usize)>, session: &mut Session) -> Result<Planned, Error> {
+    let mut opened = match is_open(session) || !args.shapes.is_empty() || args.batch == Some(1) {
+        true => None,
+        false => args.run.builder().open_batch(true).load(&args.model).ok(),
+    };
+    let session = opened.as_mut().unwrap_or(session);
+    let (ports, open) = (session.inputs(), is_open(session));
     let batches: Vec<Option<usize>> = match args.batch {
         Some(n) => vec![Some(n.into())],
         None if open && args.shapes.is_empty() => (1..=8).map(Some).collect(),

@@ -101,6 +101,13 @@ impl DetectorBuilder {
         self
     }
 
+    /// Whether to open the batch of a file that was exported for one picture; see
+    /// [`SessionBuilder::open_batch`](crate::session::SessionBuilder::open_batch).
+    pub fn open_batch(mut self, open: bool) -> Self {
+        self.session = self.session.open_batch(open);
+        self
+    }
+
     /// Most bytes that weights, arena and scratch of one plan may take together.
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.session = self.session.memory_limit(bytes);
