@@ -83,6 +83,20 @@ fn a_model_with_a_fixed_batch_takes_any_number() {
 }
 
 #[test]
+fn the_unused_part_of_a_fixed_batch_is_zeros() {
+    let text = common::models::relative_colour_detector_of(3usize.into());
+    let mut d = Detector::builder().load_bytes(text.encode()).unwrap();
+    let flat = |rgb: [u8; 3]| Image::from_rgb(32, 32, rgb.repeat(32 * 32)).unwrap();
+    let (dark, white) = (flat([128, 0, 0]), flat([255; 3]));
+    // Brightest in its batch, and half as bright as the brightest.
+    let alone = seen(&d.detect(&dark).unwrap());
+    assert_eq!(alone, [(0, 1000, [8, 12, 24, 20])]);
+    let among = d.detect_batch([&dark, &white, &white]).unwrap();
+    assert_eq!(seen(&among[0]), [(0, 502, [8, 12, 24, 20])]);
+    assert_eq!(seen(&d.detect(&dark).unwrap()), alone, "the white pictures are still there");
+}
+
+#[test]
 fn tensors_in_and_out() {
     let dir = tempfile::tempdir().unwrap();
     let mut s = Session::load(write(&two_inputs(), &dir.path().join("m.onnx"))).unwrap();

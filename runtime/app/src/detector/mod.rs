@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind, Result};
 use saltica_core::{Executor, Port};
 use saltica_models::graph::Dim;
 use saltica_models::passes::Bindings;
-use saltica_tensor::{Geometry, View};
+use saltica_tensor::{Geometry, View, ViewMut};
 use saltica_vision::{DecodeParams, Detections, Head, Preprocessor};
 use std::time::Instant;
 
@@ -109,7 +109,7 @@ impl Detector {
         pictures: &[Picture<'_>],
         out: &mut [Detections],
     ) -> Result<FrameTime> {
-        // A file may fix its batch: then the rest of the batch holds whatever was there, and is not read.
+        // A file may fix its batch: then the rest of the batch is zeros, and what is found there is not read.
         let batch = self.fixed_batch().unwrap_or(pictures.len());
         if pictures.len() != out.len() || pictures.len() > batch || pictures.is_empty() {
             return Err(Error::new(
@@ -135,6 +135,11 @@ impl Detector {
         geometries.clear();
         for (i, picture) in pictures.iter().enumerate() {
             geometries.push(preprocessor.run(&picture.pixels(), &mut executor.input_mut(0)?, i)?);
+        }
+        if pictures.len() < batch {
+            // Ops that look at the whole input, a range for its quantization say, must not see an earlier run's leftovers.
+            let rest = executor.input_mut(0)?.sliced(0, pictures.len(), batch - pictures.len(), 1)?;
+            clear(rest);
         }
         let preprocessed = Instant::now();
         executor.run()?;
@@ -211,4 +216,15 @@ fn output_views(executor: &Executor) -> Result<([View<'_>; MAX_OUTPUTS], usize)>
         *view = executor.output(i)?;
     }
     Ok((views, n))
+}
+
+/// Makes all elements zeros, without allocating.
+fn clear(mut view: ViewMut<'_>) {
+    if let Some(all) = view.as_mut_slice::<f32>() {
+        all.fill(0.0);
+    } else if let Some(all) = view.as_mut_slice::<u8>() {
+        all.fill(0);
+    } else {
+        (0..view.shape().elements()).for_each(|i| view.put_f64(i, 0.0));
+    }
 }

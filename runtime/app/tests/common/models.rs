@@ -18,6 +18,15 @@ pub(crate) fn colour_detector() -> ModelBuilder {
 
 /// The same for one batch size.
 pub(crate) fn colour_detector_of(batch: Dim) -> ModelBuilder {
+    detector(batch, "images")
+}
+
+/// The same, for pictures divided by the brightest number in the whole batch.
+pub(crate) fn relative_colour_detector_of(batch: Dim) -> ModelBuilder {
+    detector(batch, "relative")
+}
+
+fn detector(batch: Dim, pixels: &str) -> ModelBuilder {
     const CELLS: usize = 21;
     let at = |channel: usize, cell: usize| channel * CELLS + cell;
     let mut weights = vec![0f32; 6 * CELLS * 3];
@@ -29,14 +38,20 @@ pub(crate) fn colour_detector_of(batch: Dim) -> ModelBuilder {
     }
     weights[at(4, 0) * 3] = 1.0;
     weights[at(5, 1) * 3 + 2] = 1.0;
-    ModelBuilder::new(17)
+    let model = ModelBuilder::new(17)
         .metadata("task", "detect")
         .metadata("names", "{0: 'red', 1: 'blue'}")
         .input("images", DType::F32, &[batch, 3usize.into(), 32usize.into(), 32usize.into()])
         .initializer("w", &Tensor::from_slice(&[6 * CELLS, 3, 1, 1], &weights).unwrap())
         .initializer("b", &Tensor::from_slice(&[6 * CELLS], &bias).unwrap())
-        .initializer("shape", &Tensor::from_slice(&[3], &[0i64, 6, CELLS as i64]).unwrap())
-        .node("GlobalAveragePool", &["images"], &["mean"], &[])
+        .initializer("shape", &Tensor::from_slice(&[3], &[0i64, 6, CELLS as i64]).unwrap());
+    let model = if pixels == "images" {
+        model
+    } else {
+        model.node("ReduceMax", &["images"], &["most"], &[]).node("Div", &["images", "most"], &[pixels], &[])
+    };
+    model
+        .node("GlobalAveragePool", &[pixels], &["mean"], &[])
         .node("Conv", &["mean", "w", "b"], &["/head/conv:0"], &[("kernel_shape", Attr::Ints(vec![1, 1]))])
         .node("Reshape", &["/head/conv:0", "shape"], &["output0"], &[])
         .output("output0", DType::F32)
