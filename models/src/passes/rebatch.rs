@@ -106,7 +106,8 @@ impl<'g> Proof<'g> {
             let facts = [one, two].map(|shape| OutFact { dtype, shape });
             known[id.index()] = Some(Known { facts, values: [None, None], batched: true });
         }
-        Ok(Proof { graph, known, folder: Folder::new() })
+        let folder = Folder::new(graph);
+        Ok(Proof { graph, known, folder })
     }
 
     fn walk(&mut self) -> Result<()> {
