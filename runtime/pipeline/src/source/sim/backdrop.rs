@@ -1,6 +1,6 @@
 //! The still part of a scene, drawn once: sky, ground and houses by casting a ray per pixel.
 //!
-//! Textures are procedural. A second pass takes nine rays where neighbouring pixels differ in surface or brightness.
+//! Textures are procedural. A second pass takes five rays where neighbouring pixels differ in surface or brightness.
 
 use super::facade;
 use super::light::{Light, Reach};
@@ -31,15 +31,23 @@ struct Hit {
     ground: bool,
 }
 
-pub(super) struct Painter<'a> {
+struct Painter<'a> {
     street: &'a Street,
     light: &'a Light,
     seed: u32,
+    /// Whether the sun is strong enough to cast shadows.
+    sunny: bool,
 }
 
 impl Backdrop {
-    pub(super) fn paint(street: &Street, light: &Light, seed: u32, size: (usize, usize), margin: usize) -> Backdrop {
-        let painter = Painter { street, light, seed };
+    pub(super) fn paint(
+        street: &Street,
+        light: &Light,
+        seed: u32,
+        size: (usize, usize),
+        margin: usize,
+    ) -> Backdrop {
+        let painter = Painter { street, light, seed, sunny: light.sun.y > 0.05 };
         let (width, height) = (size.0 + 2 * margin, size.1 + 2 * margin);
         let at = |x: f32, y: f32| painter.look(x - margin as f32, y - margin as f32);
         let mut hits = Vec::with_capacity(width * height);
@@ -67,15 +75,13 @@ impl Backdrop {
                     || (y + 1 < height && differs(&hits[(y + 1) * width + x]));
                 let mut c = here.rgb;
                 if edge {
-                    for k in 0..8 {
-                        let k = if k < 4 { k } else { k + 1 };
-                        let (dx, dy) = ((k % 3) as f32 - 1.0, (k / 3) as f32 - 1.0);
-                        let h = at(x as f32 + 0.5 + dx * 0.36, y as f32 + 0.5 + dy * 0.36);
+                    for (dx, dy) in [(-0.15f32, -0.38f32), (0.38, -0.15), (0.15, 0.38), (-0.38, 0.15)] {
+                        let h = at(x as f32 + 0.5 + dx, y as f32 + 0.5 + dy);
                         for ch in 0..3 {
                             c[ch] += h.rgb[ch];
                         }
                     }
-                    c = c.map(|v| v * (1.0 / 9.0));
+                    c = c.map(|v| v * (1.0 / 5.0));
                 }
                 for ch in 0..3 {
                     b.rgb[(y * width + x) * 3 + ch] = c[ch] as u8;
@@ -96,7 +102,8 @@ impl Painter<'_> {
     /// Follows a ray whose direction is one metre along the camera's axis.
     fn cast(&self, from: V3, d: V3, wet: bool) -> Hit {
         let mut best: Option<(f32, u8, usize)> = None;
-        for (k, h) in self.street.houses.iter().enumerate() {
+        for &k in &self.street.facing[usize::from(d.x > 0.0)] {
+            let h = &self.street.houses[k];
             if let Some((t, axis)) = crosses(h, from, d) {
                 let y = from.y + d.y * t;
                 if y <= h.hi.y && best.is_none_or(|b| t < b.0) {
@@ -149,7 +156,7 @@ impl Painter<'_> {
 
     /// How much of the sun and of the lamps reaches a point of the ground.
     fn reach(&self, p: V3) -> Reach {
-        let sun = self.street.sunlit(p + v3(0.0, 0.05, 0.0), self.light.sun_dir);
+        let sun = self.sunny && self.street.sunlit(p + v3(0.0, 0.05, 0.0), self.light.sun_dir);
         let lamp = if self.light.lamps_on() { self.street.lamplight(p) } else { 0.0 };
         Reach { sun: f32::from(u8::from(sun)), lamp }
     }
@@ -190,7 +197,8 @@ impl Painter<'_> {
             a *= lerp(0.86, 1.0, smoothstep(0.1, 0.45, off));
         }
         // Cracks and repaired strips.
-        let crack = (noise2(p.x * 0.9 + noise2(p.x * 3.0, p.z * 3.0, 4), p.z * 0.5, self.seed ^ 9) - 0.5).abs();
+        let crack =
+            (noise2(p.x * 0.9 + noise2(p.x * 3.0, p.z * 3.0, 4), p.z * 0.5, self.seed ^ 9) - 0.5).abs();
         a *= 1.0 - 0.35 * (1.0 - smoothstep(0.004, 0.012, crack)) * fine(14.0);
         let repair = hash2(floor(p.x * 0.3) as i32, floor(p.z * 0.11) as i32, self.seed ^ 12);
         if repair > 0.93 {
@@ -204,11 +212,7 @@ impl Painter<'_> {
             let line = |x: f32, half: f32| (ax - x).abs() < half;
             let stop = s.junction - JUNCTION_HALF - 2.2;
             let dash = fract(p.z / 6.0) < 0.5;
-            let marked = if s.median > 0.3 {
-                line(s.median, 0.06)
-            } else {
-                (p.x.abs() - 0.12).abs() < 0.055
-            };
+            let marked = if s.median > 0.3 { line(s.median, 0.06) } else { (p.x.abs() - 0.12).abs() < 0.055 };
             let inner = s.lanes_per_side > 1 && line(s.median + 3.3, 0.06) && dash;
             let edge = line(s.lanes_half, 0.06);
             let bar = p.x > 0.15 && ax < s.lanes_half && (p.z - stop).abs() < 0.2;
@@ -231,10 +235,22 @@ impl Painter<'_> {
         }
         // Manhole covers.
         let (mx, mz) = (p.x - (floor(p.x / 3.4) + 0.5) * 3.4, p.z - (floor(p.z / 11.0) + 0.5) * 11.0);
-        if hash2(floor(p.x / 3.4) as i32, floor(p.z / 11.0) as i32, self.seed ^ 31) > 0.72 && mx * mx + mz * mz < 0.1 {
+        if hash2(floor(p.x / 3.4) as i32, floor(p.z / 11.0) as i32, self.seed ^ 31) > 0.72
+            && mx * mx + mz * mz < 0.1
+        {
             let ring = mx * mx + mz * mz > 0.08;
             let grid = fract(mx * 9.0) < 0.5 && fract(mz * 9.0) < 0.5;
-            return (v3(0.06, 0.06, 0.062) * if ring { 0.6 } else if grid { 1.3 } else { 0.9 }, 16);
+            return (
+                v3(0.06, 0.06, 0.062)
+                    * if ring {
+                        0.6
+                    } else if grid {
+                        1.3
+                    } else {
+                        0.9
+                    },
+                16,
+            );
         }
         (c, surface)
     }
@@ -262,10 +278,17 @@ impl Painter<'_> {
 
     fn wall(&self, k: usize, axis: u8, p: V3, d: V3, distance: f32) -> (V3, u32) {
         let h = &self.street.houses[k];
-        let n = if axis == 0 { v3(if d.x > 0.0 { -1.0 } else { 1.0 }, 0.0, 0.0) } else { v3(0.0, 0.0, if d.z > 0.0 { -1.0 } else { 1.0 }) };
-        let (u, width) = if axis == 0 { (p.z - h.lo.z, h.hi.z - h.lo.z) } else { (p.x - h.lo.x, h.hi.x - h.lo.x) };
+        let n = if axis == 0 {
+            v3(if d.x > 0.0 { -1.0 } else { 1.0 }, 0.0, 0.0)
+        } else {
+            v3(0.0, 0.0, if d.z > 0.0 { -1.0 } else { 1.0 })
+        };
+        let (u, width) =
+            if axis == 0 { (p.z - h.lo.z, h.hi.z - h.lo.z) } else { (p.x - h.lo.x, h.hi.x - h.lo.x) };
         let spot = facade::spot(h.key, u, p.y, width, h.hi.y - h.lo.y, distance, self.light.lamps_on());
-        let sun = n.dot(self.light.sun_dir) > 0.0 && self.street.sunlit(p + n * 0.08, self.light.sun_dir);
+        let sun = self.sunny
+            && n.dot(self.light.sun_dir) > 0.0
+            && self.street.sunlit(p + n * 0.08, self.light.sun_dir);
         let lamp = if self.light.lamps_on() {
             self.street.lamplight(p) * (1.1 - p.y * 0.13).clamp(0.0, 1.0) * 1.2
         } else {

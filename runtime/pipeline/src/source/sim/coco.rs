@@ -109,7 +109,10 @@ pub fn write_coco(
     if let Picture::Jpeg(q) = options.picture
         && !(1..=100).contains(&q)
     {
-        return Err(Error::new(ErrorKind::Value, format!("JPEG quality {q} is not possible: expected 1 to 100")));
+        return Err(Error::new(
+            ErrorKind::Value,
+            format!("JPEG quality {q} is not possible: expected 1 to 100"),
+        ));
     }
     let images = dir.join("images");
     std::fs::create_dir_all(&images).map_err(|e| io("folder", &images, &e))?;

@@ -48,7 +48,13 @@ impl Noise {
 }
 
 /// Adds the halo of a lamp, unless something stands before it. `hidden` tells for a pixel and a depth.
-pub(super) fn halo(rgb: &mut [u8], frame: &Rect, camera: &Camera, g: &Glow, hidden: impl Fn(i32, i32, f32) -> bool) {
+pub(super) fn halo(
+    rgb: &mut [u8],
+    frame: &Rect,
+    camera: &Camera,
+    g: &Glow,
+    hidden: impl Fn(i32, i32, f32) -> bool,
+) {
     let v = camera.view(g.at);
     if v.z < NEAR {
         return;
@@ -132,7 +138,8 @@ pub(super) fn smear(tile: &mut Tile, dx: f32, dy: f32, frame: &Rect, sums: &mut 
     let grow_x = (ux.abs() * 0.5) as i32 + 1;
     let grow_y = (uy.abs() * 0.5) as i32 + 1;
     let old = tile.rect;
-    let rect = Rect { x0: old.x0 - grow_x, y0: old.y0 - grow_y, x1: old.x1 + grow_x, y1: old.y1 + grow_y }.and(frame);
+    let rect = Rect { x0: old.x0 - grow_x, y0: old.y0 - grow_y, x1: old.x1 + grow_x, y1: old.y1 + grow_y }
+        .and(frame);
     let (w, h) = (rect.width(), rect.height());
     sums.clear();
     sums.resize(w * h, [0; 4]);

@@ -24,8 +24,14 @@ const WALLS: [[f32; 3]; 9] = [
     [0.56, 0.50, 0.36],
     [0.38, 0.42, 0.42],
 ];
-const SHOPS: [[f32; 3]; 6] =
-    [[0.20, 0.05, 0.05], [0.05, 0.12, 0.22], [0.06, 0.14, 0.09], [0.30, 0.22, 0.06], [0.05, 0.05, 0.06], [0.32, 0.30, 0.27]];
+const SHOPS: [[f32; 3]; 6] = [
+    [0.20, 0.05, 0.05],
+    [0.05, 0.12, 0.22],
+    [0.06, 0.14, 0.09],
+    [0.30, 0.22, 0.06],
+    [0.05, 0.05, 0.06],
+    [0.32, 0.30, 0.27],
+];
 
 /// The facade of house `key` at `u` metres along and `y` metres up, of a wall `width` by `height`.
 pub(super) fn spot(key: u64, u: f32, y: f32, width: f32, height: f32, distance: f32, lit: bool) -> Spot {
@@ -41,7 +47,8 @@ pub(super) fn spot(key: u64, u: f32, y: f32, width: f32, height: f32, distance: 
     let trim = if r.chance(0.6) { v3(0.58, 0.57, 0.54) } else { v3(0.16, 0.16, 0.17) };
     let blur = distance * 0.0012;
     let fine = |per_metre: f32| (1.0 - blur * per_metre).clamp(0.0, 1.0);
-    let mut s = Spot { rgb: v3(wall[0], wall[1], wall[2]), gloss: 0.0, glow: V3::default(), tilt: 0.0, surface: 0 };
+    let mut s =
+        Spot { rgb: v3(wall[0], wall[1], wall[2]), gloss: 0.0, glow: V3::default(), tilt: 0.0, surface: 0 };
     let stain = fbm(u * 0.35, y * 0.22, seed, 4);
     let streak = noise2(u * 2.2, y * 0.15, seed ^ 3);
     s.rgb = s.rgb * (0.80 + 0.34 * stain + 0.10 * (streak - 0.5));
@@ -97,7 +104,11 @@ pub(super) fn spot(key: u64, u: f32, y: f32, width: f32, height: f32, distance: 
 
 /// A window with a frame, a crossbar, curtains and glass.
 fn pane(s: &mut Spot, [x, y, w, h]: [f32; 4], [col, row]: [i32; 2], seed: u32, trim: V3, lit: bool) {
-    let frame = w * 0.5 - x.abs() < 0.06 || y < 0.06 || h - y < 0.06 || x.abs() < 0.025 || (y - h * 0.66).abs() < 0.025;
+    let frame = w * 0.5 - x.abs() < 0.06
+        || y < 0.06
+        || h - y < 0.06
+        || x.abs() < 0.025
+        || (y - h * 0.66).abs() < 0.025;
     if frame {
         s.rgb = trim;
         s.surface = 6;
@@ -119,7 +130,15 @@ fn pane(s: &mut Spot, [x, y, w, h]: [f32; 4], [col, row]: [i32; 2], seed: u32, t
     }
 }
 
-fn ground_floor(s: &mut Spot, r: &mut Rng, [u, y, width]: [f32; 3], shop: bool, ground: f32, seed: u32, lit: bool) {
+fn ground_floor(
+    s: &mut Spot,
+    r: &mut Rng,
+    [u, y, width]: [f32; 3],
+    shop: bool,
+    ground: f32,
+    seed: u32,
+    lit: bool,
+) {
     let n = floor((width / r.range(4.2, 6.0)).max(1.0));
     let bay = width / n;
     let (x, col) = (fract(u / bay) * bay, floor(u / bay) as i32);
@@ -136,7 +155,13 @@ fn ground_floor(s: &mut Spot, r: &mut Rng, [u, y, width]: [f32; 3], shop: bool, 
     if (door_x..door_x + door_w).contains(&x) && y < 2.35 {
         let edge = x - door_x < 0.08 || door_x + door_w - x < 0.08 || y > 2.27;
         let glazed = !edge && y > 1.1 && x - door_x > 0.2 && door_x + door_w - x > 0.2;
-        s.rgb = if glazed { v3(0.02, 0.02, 0.025) } else if edge { tint * 0.6 } else { tint };
+        s.rgb = if glazed {
+            v3(0.02, 0.02, 0.025)
+        } else if edge {
+            tint * 0.6
+        } else {
+            tint
+        };
         s.gloss = if glazed { 0.3 } else { 0.0 };
         s.surface = 21 + u32::from(glazed);
         return;
@@ -178,7 +203,8 @@ fn ground_floor(s: &mut Spot, r: &mut Rng, [u, y, width]: [f32; 3], shop: bool, 
         let (ix, iy) = (floor(x * 2.3) as i32 + col * 16, floor(y * 1.9) as i32);
         let a = hash2(ix, iy, seed ^ 64);
         let b = hash2(ix, iy, seed ^ 65);
-        let item = v3(0.03 + 0.16 * a, 0.03 + 0.13 * b, 0.03 + 0.12 * (1.0 - a)) * if y < 1.7 { 1.0 } else { 0.35 };
+        let item =
+            v3(0.03 + 0.16 * a, 0.03 + 0.13 * b, 0.03 + 0.12 * (1.0 - a)) * if y < 1.7 { 1.0 } else { 0.35 };
         s.rgb = item * 0.6;
         s.gloss = 0.28;
         s.tilt = 0.08 * (hash2(col, 3, seed) - 0.5);

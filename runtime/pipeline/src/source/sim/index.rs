@@ -46,7 +46,10 @@ pub(super) fn write(rgb: &mut [u8], width: usize, n: u64) {
 /// Reads the frame number from the top left corner of a packed RGB picture of `width` by `height` pixels: `None` when
 /// the picture is too small, when `rgb` is too short or when the checksum does not fit.
 pub fn read_index(rgb: &[u8], width: usize, height: usize) -> Option<u64> {
-    if width < INDEX_SIZE.0 || height < INDEX_SIZE.1 || rgb.len() < width.checked_mul(height)?.checked_mul(3)? {
+    if width < INDEX_SIZE.0
+        || height < INDEX_SIZE.1
+        || rgb.len() < width.checked_mul(height)?.checked_mul(3)?
+    {
         return None;
     }
     let mut bits = 0u64;

@@ -45,10 +45,10 @@ impl Light {
                 let clear = 1.0 - 0.85 * ((clouds - 0.45) * 2.4).clamp(0.0, 1.0);
                 Light {
                     kind,
-                    sun_dir: v3(side * 0.8, r.range(0.65, 1.1), r.range(-0.7, 0.35)).unit(),
-                    sun: v3(0.98, 0.90, 0.76) * (0.80 * clear),
-                    sky: v3(0.42, 0.47, 0.56) * (1.25 - 0.25 * clear),
-                    ground: v3(0.24, 0.22, 0.20),
+                    sun_dir: v3(side * 0.8, r.range(0.8, 1.6), r.range(-0.9, 0.2)).unit(),
+                    sun: v3(1.02, 0.93, 0.79) * (0.92 * clear),
+                    sky: v3(0.50, 0.55, 0.63) * (1.40 - 0.40 * clear),
+                    ground: v3(0.28, 0.26, 0.24),
                     zenith: v3(0.16, 0.33, 0.66),
                     horizon: v3(0.62, 0.72, 0.84),
                     lamp: V3::default(),
@@ -74,11 +74,11 @@ impl Light {
                 kind,
                 sun_dir: v3(side * 0.5, 0.9, -0.3).unit(),
                 sun: v3(0.012, 0.014, 0.02),
-                sky: v3(0.030, 0.031, 0.040),
-                ground: v3(0.018, 0.016, 0.014),
+                sky: v3(0.042, 0.043, 0.055),
+                ground: v3(0.026, 0.024, 0.021),
                 zenith: v3(0.004, 0.005, 0.012),
                 horizon: v3(0.035, 0.028, 0.024),
-                lamp: v3(0.44, 0.33, 0.17),
+                lamp: v3(0.74, 0.57, 0.32),
                 clouds: r.range(0.2, 0.8),
                 haze: 0.001,
                 rain: false,
@@ -87,12 +87,19 @@ impl Light {
         if spec.rain {
             light.rain = true;
             light.clouds = 1.0;
-            light.haze *= 3.0;
+            light.haze *= 2.5;
             light.sun = light.sun * 0.12;
             light.sky = light.sky * 0.85;
-            if kind == LightKind::Day {
-                light.zenith = v3(0.40, 0.43, 0.47);
-                light.horizon = v3(0.55, 0.57, 0.60);
+            match kind {
+                LightKind::Day => {
+                    light.zenith = v3(0.40, 0.43, 0.47);
+                    light.horizon = v3(0.55, 0.57, 0.60);
+                }
+                LightKind::Dusk => {
+                    light.zenith = v3(0.10, 0.11, 0.16);
+                    light.horizon = v3(0.27, 0.22, 0.22);
+                }
+                LightKind::Night => {}
             }
         }
         light
@@ -126,9 +133,18 @@ impl Light {
     }
 
     /// The 0..255 colour of a surface at height `y` above the ground, seen from direction `to_eye` at `distance` metres.
-    pub(super) fn shade(&self, m: &Material, n: V3, y: f32, to_eye: V3, distance: f32, reach: Reach) -> [f32; 3] {
+    pub(super) fn shade(
+        &self,
+        m: &Material,
+        n: V3,
+        y: f32,
+        to_eye: V3,
+        distance: f32,
+        reach: Reach,
+    ) -> [f32; 3] {
         // The street hides the lower sky from what is close to it.
-        let occlusion = lerp(0.62, 1.0, (y * 1.6).clamp(0.0, 1.0)) * lerp(0.8, 1.0, (0.5 + n.y).clamp(0.0, 1.0));
+        let occlusion =
+            lerp(0.62, 1.0, (y * 1.6).clamp(0.0, 1.0)) * lerp(0.8, 1.0, (0.5 + n.y).clamp(0.0, 1.0));
         let mut light = self.diffuse(n, reach) * occlusion;
         let facing = n.dot(to_eye).clamp(0.0, 1.0);
         let mut mirrored = V3::default();

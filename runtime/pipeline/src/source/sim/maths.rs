@@ -105,7 +105,9 @@ pub(super) fn mix(mut x: u64) -> u64 {
 
 /// A hash of lattice coordinates, in [0, 1).
 pub(super) fn hash2(x: i32, y: i32, seed: u32) -> f32 {
-    let mut h = (x as u32).wrapping_mul(0x85eb_ca6b) ^ (y as u32).wrapping_mul(0xc2b2_ae35) ^ seed.wrapping_mul(0x27d4_eb2f);
+    let mut h = (x as u32).wrapping_mul(0x85eb_ca6b)
+        ^ (y as u32).wrapping_mul(0xc2b2_ae35)
+        ^ seed.wrapping_mul(0x27d4_eb2f);
     h ^= h >> 15;
     h = h.wrapping_mul(0x2c1b_3c6d);
     h ^= h >> 12;
@@ -148,7 +150,9 @@ impl Rng {
 
     /// A generator for a named part of `key`.
     pub(super) fn keyed(key: u64, a: u64, b: u64) -> Rng {
-        Rng(mix(mix(mix(key) ^ a.wrapping_mul(0xa24b_aed4_963e_e407)) ^ b.wrapping_mul(0x9fb2_1c65_1e98_df25)))
+        Rng(
+            mix(mix(mix(key) ^ a.wrapping_mul(0xa24b_aed4_963e_e407)) ^ b.wrapping_mul(0x9fb2_1c65_1e98_df25)),
+        )
     }
 
     pub(super) fn next(&mut self) -> u32 {

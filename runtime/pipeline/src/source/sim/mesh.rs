@@ -207,8 +207,30 @@ impl Mesh {
     }
 
     /// [`Mesh::patches`] of one material.
-    pub(super) fn grid(&mut self, size: (usize, usize), closed: bool, mat: Mat, f: impl Fn(usize, usize) -> V3) {
+    pub(super) fn grid(
+        &mut self,
+        size: (usize, usize),
+        closed: bool,
+        mat: Mat,
+        f: impl Fn(usize, usize) -> V3,
+    ) {
         self.patches(size, closed, |_, _| Some(mat), f);
+    }
+
+    /// [`Mesh::grid`] of a thin sheet, seen from both sides.
+    pub(super) fn sheet(
+        &mut self,
+        size: (usize, usize),
+        closed: bool,
+        mat: Mat,
+        f: impl Fn(usize, usize) -> V3,
+    ) {
+        let from = self.tris.len();
+        self.grid(size, closed, mat, f);
+        for k in from..self.tris.len() {
+            let t = self.tris[k];
+            self.tri(t[0], t[2], t[1]);
+        }
     }
 
     /// A flat convex polygon that looks along local `out`.
@@ -249,7 +271,11 @@ impl Mesh {
 
     /// A rectangle along z and y at `x`, looking away from x = 0.
     pub(super) fn side_plate(&mut self, z: (f32, f32), y: (f32, f32), x: f32, mat: Mat) {
-        self.face(&[v3(x, y.0, z.0), v3(x, y.0, z.1), v3(x, y.1, z.1), v3(x, y.1, z.0)], v3(x, 0.0, 0.0), mat);
+        self.face(
+            &[v3(x, y.0, z.0), v3(x, y.0, z.1), v3(x, y.1, z.1), v3(x, y.1, z.0)],
+            v3(x, 0.0, 0.0),
+            mat,
+        );
     }
 
     /// A box from `lo` to `hi`, with all six sides flat.
@@ -280,9 +306,10 @@ impl Mesh {
         let side = if axis.y.abs() > 0.9 { v3(1.0, 0.0, 0.0) } else { v3(0.0, 1.0, 0.0) };
         let u = axis.cross(side).unit();
         let w = axis.cross(u);
-        let segs = self.segs.max(5);
+        let segs = self.segs.clamp(5, 10);
         // Rows: (position along the axis in radii beyond an end, fraction of the radius).
-        let rows = [(0, -0.9, 0.35), (0, -0.5, 0.85), (0, 0.0, 1.0), (1, 0.0, 1.0), (1, 0.5, 0.85), (1, 0.9, 0.35)];
+        let rows =
+            [(0, -0.9, 0.35), (0, -0.5, 0.85), (0, 0.0, 1.0), (1, 0.0, 1.0), (1, 0.5, 0.85), (1, 0.9, 0.35)];
         self.grid((rows.len(), segs), true, mat, |i, j| {
             let (end, along, k) = rows[i];
             let (c, r) = if end == 0 { (a, ra) } else { (b, rb) };
@@ -291,21 +318,35 @@ impl Mesh {
         });
     }
 
-    /// A tube without ends.
+    /// A tube with flat ends.
     pub(super) fn tube(&mut self, a: V3, b: V3, r: f32, segs: usize, mat: Mat) {
         let axis = (b - a).unit();
         let side = if axis.y.abs() > 0.9 { v3(1.0, 0.0, 0.0) } else { v3(0.0, 1.0, 0.0) };
         let u = axis.cross(side).unit();
         let w = axis.cross(u);
-        self.grid((2, segs), true, mat, |i, j| {
-            let t = j as f32 / segs as f32;
-            (if i == 0 { a } else { b }) + (u * cos_turns(t) + w * sin_turns(t)) * r
-        });
+        let segs = segs.clamp(3, 16);
+        let mut ends = [[V3::default(); 16]; 2];
+        for (c, end) in [a, b].into_iter().zip(&mut ends) {
+            for (j, p) in end[..segs].iter_mut().enumerate() {
+                let t = j as f32 / segs as f32;
+                *p = c + (u * cos_turns(t) + w * sin_turns(t)) * r;
+            }
+        }
+        self.grid((2, segs), true, mat, |i, j| ends[i][j]);
+        self.face(&ends[0][..segs], axis * -1.0, mat);
+        self.face(&ends[1][..segs], axis, mat);
     }
 
     /// An ellipsoid with half-axes `r`.
     pub(super) fn ball(&mut self, c: V3, r: V3, mat: Mat) {
         self.dome(c, r, (-0.24, 0.24), mat);
+    }
+
+    /// A small ellipsoid, coarse at every distance.
+    pub(super) fn bead(&mut self, c: V3, r: V3, mat: Mat) {
+        let segs = std::mem::replace(&mut self.segs, 6);
+        self.ball(c, r, mat);
+        self.segs = segs;
     }
 
     /// The part of an ellipsoid between two latitudes, in turns from the equator (-0.25 is the south pole).
@@ -321,7 +362,15 @@ impl Mesh {
 
     /// A disc in the plane across local x, looking along `out` (+1 or -1), as wedges of alternating materials turned by
     /// `turn`.
-    pub(super) fn wheel_disc(&mut self, c: V3, radius: f32, out: f32, turn: f32, wedges: usize, mats: [Mat; 2]) {
+    pub(super) fn wheel_disc(
+        &mut self,
+        c: V3,
+        radius: f32,
+        out: f32,
+        turn: f32,
+        wedges: usize,
+        mats: [Mat; 2],
+    ) {
         for k in 0..wedges {
             let (a, b) = (turn + k as f32 / wedges as f32, turn + (k + 1) as f32 / wedges as f32);
             let at = |t: f32| c + v3(0.0, radius * sin_turns(t), radius * cos_turns(t));
@@ -330,7 +379,12 @@ impl Mesh {
     }
 
     /// A ring-shaped tube of `rows` x `cols` points, closed both ways; `f` gives the point and the tube's middle there.
-    pub(super) fn ring_tube(&mut self, (rows, cols): (usize, usize), mat: Mat, f: impl Fn(usize, usize) -> (V3, V3)) {
+    pub(super) fn ring_tube(
+        &mut self,
+        (rows, cols): (usize, usize),
+        mat: Mat,
+        f: impl Fn(usize, usize) -> (V3, V3),
+    ) {
         let base = self.verts.len() as u32;
         for i in 0..rows {
             for j in 0..cols {

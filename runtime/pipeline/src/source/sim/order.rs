@@ -30,7 +30,9 @@ pub(super) fn before(a: &Ground, b: &Ground, eye: V3) -> bool {
     let mut separated = false;
     let mut front = false;
     let mut back = false;
-    for (alo, ahi, blo, bhi, e) in [(a.lo.0, a.hi.0, b.lo.0, b.hi.0, eye.x), (a.lo.1, a.hi.1, b.lo.1, b.hi.1, eye.z)] {
+    for (alo, ahi, blo, bhi, e) in
+        [(a.lo.0, a.hi.0, b.lo.0, b.hi.0, eye.x), (a.lo.1, a.hi.1, b.lo.1, b.hi.1, eye.z)]
+    {
         if ahi <= blo {
             separated = true;
             front |= e < blo;
@@ -41,7 +43,11 @@ pub(super) fn before(a: &Ground, b: &Ground, eye: V3) -> bool {
             back |= e < alo;
         }
     }
-    if separated { front && !back || front && back && a.distance(eye) < b.distance(eye) } else { a.distance(eye) < b.distance(eye) }
+    if separated {
+        front && !back || front && back && a.distance(eye) < b.distance(eye)
+    } else {
+        a.distance(eye) < b.distance(eye)
+    }
 }
 
 /// Writes a back-to-front order of `items` to `order`. `degree` is scratch.

@@ -10,9 +10,14 @@ use super::maths::V3;
 use super::mesh::Mesh;
 
 const ID_BITS: u32 = 12;
-const ID_MASK: u32 = (1 << ID_BITS) - 1;
-/// Depth runs over 30 bits while a span is stepped; the upper 20 are kept.
+const ID_MASK: i32 = (1 << ID_BITS) - 1;
+/// Depth runs over 30 bits while a span is stepped; the upper 19 are kept, so that a sample stays a positive `i32`:
+/// signed comparison is what plain SSE2 has.
 const DEPTH_RANGE: f32 = (1u32 << 30) as f32;
+/// Tiles smaller than this many pixels get sixteen samples a pixel, larger ones four.
+const FINE_AREA: usize = 12_000;
+/// Span of a sample row on which nothing was drawn.
+const NO_SPAN: (u32, u32) = (u32::MAX, 0);
 
 /// A rectangle of whole pixels: `x0 <= x < x1`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +91,9 @@ pub(super) struct Tile {
     pub(super) who: Vec<u8>,
     pub(super) who_scratch: Vec<u8>,
     ss: usize,
-    samples: Vec<u32>,
+    samples: Vec<i32>,
+    /// First and one past the last covered sample of each sample row.
+    covered: Vec<(u32, u32)>,
     points: Vec<Point>,
     shades: Vec<Shade>,
     /// Bounds of the whole projection, also outside of the frame.
@@ -104,6 +111,7 @@ impl Tile {
             who_scratch: Vec::new(),
             ss: 2,
             samples: Vec::new(),
+            covered: Vec::new(),
             points: Vec::with_capacity(8192),
             shades: Vec::with_capacity(4096),
             bounds: [0.0; 4],
@@ -116,7 +124,9 @@ impl Tile {
     pub(super) fn reserve(&mut self, width: usize, height: usize) {
         self.rgba.reserve(width * height);
         self.who.reserve(width * height);
-        self.samples.reserve(width * height * 4);
+        self.who_scratch.reserve(width * height);
+        self.samples.reserve((width * height * 4).max(16 * FINE_AREA));
+        self.covered.reserve(height * 4);
     }
 
     /// Draws `mesh` as seen by `camera` inside `frame`. `part_of` says to which part (0 or 1) a triangle belongs by its
@@ -135,7 +145,11 @@ impl Tile {
             return false;
         }
         self.fill(mesh, camera, 0..mesh.tris.len(), second_part_from);
-        self.resolve();
+        if self.ss == 2 {
+            self.resolve::<2>();
+        } else {
+            self.resolve::<4>();
+        }
         true
     }
 
@@ -188,7 +202,7 @@ impl Tile {
         if self.rect.is_empty() {
             return false;
         }
-        self.ss = if self.rect.width() * self.rect.height() < 12_000 { 4 } else { 2 };
+        self.ss = if self.rect.width() * self.rect.height() < FINE_AREA { 4 } else { 2 };
         let n = self.rect.width() * self.rect.height();
         self.rgba.clear();
         self.rgba.resize(n, [0; 4]);
@@ -201,6 +215,8 @@ impl Tile {
         let n = self.rect.width() * self.rect.height() * self.ss * self.ss;
         self.samples.clear();
         self.samples.resize(n, 0);
+        self.covered.clear();
+        self.covered.resize(self.rect.height() * self.ss, NO_SPAN);
         self.shades.clear();
         for k in range {
             let p = mesh.tris[k].map(|i| self.points[i as usize]);
@@ -257,6 +273,14 @@ impl Tile {
             y: (xy[k].1 * ss * 256.0) as i32,
             z: (1.0 / p[k].view.z - self.nearest) * self.scale,
         });
+        // Most triangles of a distant object pass between the samples.
+        let (w, h) = ((self.rect.width() * self.ss) as i32, (self.rect.height() * self.ss) as i32);
+        let first = |v: i32| (v + 127) >> 8;
+        let (x0, x1) = (c[0].x.min(c[1].x).min(c[2].x), c[0].x.max(c[1].x).max(c[2].x));
+        let (y0, y1) = (c[0].y.min(c[1].y).min(c[2].y), c[0].y.max(c[1].y).max(c[2].y));
+        if first(x0) >= first(x1).min(w) || first(y0) >= first(y1).min(h) || x1 <= 0 || y1 <= 0 {
+            return;
+        }
         let inv = 1.0 / area;
         let plane = |v: [f32; 3]| {
             let (d1, d2) = (v[1] - v[0], v[2] - v[0]);
@@ -278,12 +302,12 @@ impl Tile {
         let (zx, zy) = plane([c[0].z, c[1].z, c[2].z]);
         let z0 = c[0].z + zx * (0.5 / ss - xy[0].0) + zy * (0.5 / ss - xy[0].1);
         self.shades.push(s);
-        let id = self.shades.len() as u32;
+        let id = self.shades.len() as i32;
         self.spans(c, z0, zx / ss, zy / ss, id);
     }
 
     /// Fills the samples whose centres lie inside, nearest wins.
-    fn spans(&mut self, mut c: [Corner; 3], z0: f32, zx: f32, zy: f32, id: u32) {
+    fn spans(&mut self, mut c: [Corner; 3], z0: f32, zx: f32, zy: f32, id: i32) {
         c.sort_by_key(|q| q.y);
         let (w, h) = ((self.rect.width() * self.ss) as i64, (self.rect.height() * self.ss) as i64);
         let first = |y: i32| (i64::from(y) + 127) >> 8;
@@ -310,10 +334,12 @@ impl Tile {
                 let (zl, zr) = (zl.clamp(0.0, top) as i32, zr.clamp(0.0, top) as i32);
                 let n = (r - l) as i32;
                 let step = if n > 1 { (zr - zl) / (n - 1) } else { 0 };
+                let span = &mut self.covered[y as usize];
+                *span = (span.0.min(l as u32), span.1.max(r as u32));
                 let row = &mut self.samples[(y * w + l) as usize..(y * w + r) as usize];
                 let mut z = zl;
                 for s in row {
-                    let key = ((z as u32) << 2 & !ID_MASK) | id;
+                    let key = (z << 1 & !ID_MASK) | id;
                     *s = (*s).max(key);
                     z += step;
                 }
@@ -321,97 +347,116 @@ impl Tile {
         }
     }
 
-    fn colour(shades: &[Shade], id: u32, x: f32, y: f32) -> [f32; 3] {
-        let s = &shades[id as usize - 1];
+    #[inline]
+    fn colour(s: &Shade, x: f32, y: f32) -> [f32; 3] {
         std::array::from_fn(|ch| (s.at[ch] + s.dx[ch] * x + s.dy[ch] * y).max(s.lo[ch]).min(s.hi[ch]))
     }
 
+    /// Covered samples of pixel row `y`, over all its sample rows.
+    fn span(&self, y: usize) -> (u32, u32) {
+        self.covered[y * self.ss..(y + 1) * self.ss].iter().fold(NO_SPAN, |a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     /// Samples to pixels.
-    fn resolve(&mut self) {
-        let (w, h, ss) = (self.rect.width(), self.rect.height(), self.ss);
-        let stride = w * ss;
-        let full = (ss * ss) as u32;
+    fn resolve<const SS: usize>(&mut self) {
+        let (w, h) = (self.rect.width(), self.rect.height());
+        let stride = w * SS;
+        let full = (SS * SS) as u32;
         for y in 0..h {
-            let rows = &self.samples[y * ss * stride..(y + 1) * ss * stride];
-            for x in 0..w {
-                let first = rows[x * ss] & ID_MASK;
-                let mut same = true;
-                for r in 0..ss {
-                    for k in 0..ss {
-                        same &= rows[r * stride + x * ss + k] & ID_MASK == first;
+            let (l, r) = self.span(y);
+            if l >= r {
+                continue;
+            }
+            let (l, r) = (l as usize / SS, (r as usize).div_ceil(SS));
+            let rows = &self.samples[y * SS * stride..(y + 1) * SS * stride];
+            let rgba = &mut self.rgba[y * w..(y + 1) * w];
+            let who = &mut self.who[y * w..(y + 1) * w];
+            for x in l..r {
+                let first = rows[x * SS];
+                let mut differ = 0;
+                for r in 0..SS {
+                    let s: &[i32] = &rows[r * stride + x * SS..][..SS];
+                    for v in s {
+                        differ |= v ^ first;
                     }
                 }
-                let out = y * w + x;
-                if same {
+                let first = first & ID_MASK;
+                if differ & ID_MASK == 0 {
                     if first != 0 {
-                        let c = Self::colour(&self.shades, first, x as f32, y as f32);
-                        self.rgba[out] = [c[0] as u8, c[1] as u8, c[2] as u8, 255];
-                        self.who[out] = 1 + self.shades[first as usize - 1].part;
+                        let s = &self.shades[first as usize - 1];
+                        let c = Self::colour(s, x as f32, y as f32);
+                        rgba[x] = [c[0] as i32 as u8, c[1] as i32 as u8, c[2] as i32 as u8, 255];
+                        who[x] = 1 + s.part;
                     }
                     continue;
                 }
                 let (mut sum, mut n, mut second) = ([0.0f32; 3], 0u32, 0u32);
-                for r in 0..ss {
-                    for k in 0..ss {
-                        let id = rows[r * stride + x * ss + k] & ID_MASK;
+                for r in 0..SS {
+                    for k in 0..SS {
+                        let id = rows[r * stride + x * SS + k] & ID_MASK;
                         if id != 0 {
-                            let c = Self::colour(&self.shades, id, x as f32, y as f32);
+                            let s = &self.shades[id as usize - 1];
+                            let c = Self::colour(s, x as f32, y as f32);
                             for ch in 0..3 {
                                 sum[ch] += c[ch];
                             }
                             n += 1;
-                            second += u32::from(self.shades[id as usize - 1].part);
+                            second += u32::from(s.part);
                         }
                     }
                 }
                 if n > 0 {
                     let k = 1.0 / n as f32;
-                    self.rgba[out] =
+                    rgba[x] =
                         [(sum[0] * k) as u8, (sum[1] * k) as u8, (sum[2] * k) as u8, (n * 255 / full) as u8];
                     if n * 2 >= full {
-                        self.who[out] = if second * 2 > n { 2 } else { 1 };
+                        who[x] = if second * 2 > n { 2 } else { 1 };
                     }
                 }
             }
         }
     }
 
-    /// Extent and size of what the last fill covered.
-    fn coverage(&self) -> Coverage {
-        let (w, h, ss) = (self.rect.width(), self.rect.height(), self.ss);
-        let stride = w * ss;
-        let (mut x0, mut y0, mut x1, mut y1) = (usize::MAX, usize::MAX, 0, 0);
-        for (y, row) in self.samples.chunks_exact(stride).enumerate() {
-            if let Some(l) = row.iter().position(|s| *s != 0) {
-                let r = row.iter().rposition(|s| *s != 0).unwrap_or(l);
-                x0 = x0.min(l);
-                x1 = x1.max(r + 1);
-                y0 = y0.min(y);
-                y1 = y + 1;
-            }
+    /// Extent of what the last fill covered; the number of pixels is left to the caller.
+    fn extent(&self) -> Coverage {
+        let (mut x0, mut x1) = NO_SPAN;
+        let (mut y0, mut y1) = NO_SPAN;
+        for (y, s) in self.covered.iter().enumerate().filter(|(_, s)| s.0 < s.1) {
+            x0 = x0.min(s.0);
+            x1 = x1.max(s.1);
+            y0 = y0.min(y as u32);
+            y1 = y as u32 + 1;
         }
-        let mut pixels = 0;
-        if x1 == 0 {
+        if x0 >= x1 {
             return Coverage::default();
         }
-        for y in 0..h {
-            let rows = &self.samples[y * ss * stride..(y + 1) * ss * stride];
-            for x in 0..w {
-                let n: u32 =
-                    (0..ss * ss).map(|k| u32::from(rows[(k / ss) * stride + x * ss + k % ss] != 0)).sum();
-                pixels += u32::from(n * 2 >= (ss * ss) as u32);
-            }
-        }
-        let k = 1.0 / ss as f32;
+        let k = 1.0 / self.ss as f32;
         let (ox, oy) = (self.rect.x0 as f32, self.rect.y0 as f32);
         Coverage {
             extent: [ox + x0 as f32 * k, oy + y0 as f32 * k, ox + x1 as f32 * k, oy + y1 as f32 * k],
-            pixels,
+            pixels: 0,
         }
+    }
+
+    /// Extent and size of what the last fill covered.
+    fn coverage(&self) -> Coverage {
+        let (w, ss) = (self.rect.width(), self.ss);
+        let stride = w * ss;
+        let mut c = self.extent();
+        for y in 0..self.rect.height() {
+            let (l, r) = self.span(y);
+            let rows = &self.samples[y * ss * stride..(y + 1) * ss * stride];
+            for x in l.min(r) as usize / ss..(r as usize).div_ceil(ss) {
+                let n: u32 =
+                    (0..ss * ss).map(|k| u32::from(rows[(k / ss) * stride + x * ss + k % ss] != 0)).sum();
+                c.pixels += u32::from(n * 2 >= (ss * ss) as u32);
+            }
+        }
+        c
     }
 
     /// What the mesh of the last [`Tile::draw`] covers as a whole. Valid until the next fill.
     pub(super) fn whole(&self) -> Coverage {
-        self.coverage()
+        Coverage { pixels: self.who.iter().map(|w| u32::from(*w != 0)).sum(), ..self.extent() }
     }
 }

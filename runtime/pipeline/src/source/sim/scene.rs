@@ -72,7 +72,16 @@ impl Scene {
                         stride: b.width,
                         origin: 0,
                     };
-                    shadows(&mut shadow, &mut floor, &mesh, &pose, (0.3, 0.3), &camera, &self.light, &self.street);
+                    shadows(
+                        &mut shadow,
+                        &mut floor,
+                        &mesh,
+                        &pose,
+                        (0.14, 0.14),
+                        &camera,
+                        &self.light,
+                        &self.street,
+                    );
                     continue;
                 }
                 let reach = reach(&self.street, &self.light, p.pos);
@@ -89,8 +98,12 @@ impl Scene {
                         b.ground[y * b.width + x] = 0;
                     }
                 }
-                let rect =
-                    Rect { x0: tile.rect.x0 - m, y0: tile.rect.y0 - m, x1: tile.rect.x1 - m, y1: tile.rect.y1 - m };
+                let rect = Rect {
+                    x0: tile.rect.x0 - m,
+                    y0: tile.rect.y0 - m,
+                    x1: tile.rect.x1 - m,
+                    y1: tile.rect.y1 - m,
+                };
                 self.occluders.push(Occluder { rect, alpha, ground: Ground::of(&pose, (0.15, 0.15)) });
                 if self.light.lamps_on() {
                     for g in &mesh.glows {
@@ -165,7 +178,8 @@ pub(super) fn build(mesh: &mut Mesh, a: &Actor, lamps: bool, segs: usize) -> (Xf
             }
         }
         Class::Person => {
-            let posture = if a.active { person::Posture::Walking(a.travelled) } else { person::Posture::Standing };
+            let posture =
+                if a.active { person::Posture::Walking(a.travelled) } else { person::Posture::Standing };
             person::draw(mesh, a.key, posture);
         }
         Class::Dog => dog::draw(mesh, a.key, a.travelled),

@@ -38,7 +38,14 @@ impl Shadow {
     }
 
     /// Darkens the ground by `strength` (0..1) where the sun at `sun` does not reach past `mesh`.
-    pub(super) fn cast(&mut self, floor: &mut Floor<'_>, mesh: &Mesh, camera: &Camera, sun: V3, strength: f32) {
+    pub(super) fn cast(
+        &mut self,
+        floor: &mut Floor<'_>,
+        mesh: &Mesh,
+        camera: &Camera,
+        sun: V3,
+        strength: f32,
+    ) {
         let k = 1.0 / sun.y.max(0.2);
         self.points.clear();
         for v in &mesh.verts {
@@ -57,11 +64,27 @@ impl Shadow {
     }
 
     /// Darkens the ground under an object of the given footprint: less sky reaches it there.
-    pub(super) fn contact(&mut self, floor: &mut Floor<'_>, pose: &Xf, footprint: (f32, f32), camera: &Camera, strength: f32) {
+    pub(super) fn contact(
+        &mut self,
+        floor: &mut Floor<'_>,
+        pose: &Xf,
+        footprint: (f32, f32),
+        camera: &Camera,
+        strength: f32,
+    ) {
         self.points.clear();
         let (w, l) = footprint;
         // An octagon in the footprint.
-        for (x, z) in [(-0.7, 1.0), (0.7, 1.0), (1.0, 0.8), (1.0, -0.8), (0.7, -1.0), (-0.7, -1.0), (-1.0, -0.8), (-1.0, 0.8)] {
+        for (x, z) in [
+            (-0.7, 1.0),
+            (0.7, 1.0),
+            (1.0, 0.8),
+            (1.0, -0.8),
+            (0.7, -1.0),
+            (-0.7, -1.0),
+            (-1.0, -0.8),
+            (-1.0, 0.8),
+        ] {
             let p = pose.point(v3(x * w, 0.0, z * l));
             self.push(camera, v3(p.x, 0.0, p.z));
         }
@@ -72,8 +95,25 @@ impl Shadow {
         for k in 1..7 {
             self.triangle(0, k, k + 1);
         }
-        self.blur((scale * 0.14 * w.min(1.0)) as usize + 1);
+        self.blur((scale * 0.10 * w.min(1.0)) as usize + 1);
         self.darken(floor, strength);
+    }
+
+    /// Lights the ground before a vehicle whose front is `front` metres ahead of its middle.
+    pub(super) fn beam(&mut self, floor: &mut Floor<'_>, pose: &Xf, front: f32, camera: &Camera) {
+        self.points.clear();
+        for (x, z) in [(-0.6, 0.8), (0.6, 0.8), (1.5, 4.0), (1.9, 8.5), (-1.9, 8.5), (-1.5, 4.0)] {
+            self.push(camera, pose.point(v3(x, 0.0, front + z)));
+        }
+        self.place(floor, 12);
+        if self.rect.is_empty() {
+            return;
+        }
+        for k in 1..5 {
+            self.triangle(0, k, k + 1);
+        }
+        self.blur(8);
+        self.apply(floor, |c, m| (c + ((c + 14) * m * 3 >> 10)).min(255));
     }
 
     fn push(&mut self, camera: &Camera, q: V3) {
@@ -96,7 +136,12 @@ impl Shadow {
             return 0.0;
         }
         let frame = Rect { x0: 0, y0: 0, x1: floor.width as i32, y1: floor.height as i32 };
-        let all = Rect { x0: x0 as i32 - margin, y0: y0 as i32 - margin, x1: x1 as i32 + margin, y1: y1 as i32 + margin };
+        let all = Rect {
+            x0: x0 as i32 - margin,
+            y0: y0 as i32 - margin,
+            x1: x1 as i32 + margin,
+            y1: y1 as i32 + margin,
+        };
         let mut r = all.and(&frame);
         if r.is_empty() {
             return 0.0;
@@ -131,7 +176,8 @@ impl Shadow {
         }
         let (w, h) = (self.w as i32, self.h as i32);
         let first = |y: f32| ((y + 0.5) as i32).clamp(0, h);
-        let slope = |a: (f32, f32), b: (f32, f32)| if b.1 - a.1 > 1e-4 { (b.0 - a.0) / (b.1 - a.1) } else { 0.0 };
+        let slope =
+            |a: (f32, f32), b: (f32, f32)| if b.1 - a.1 > 1e-4 { (b.0 - a.0) / (b.1 - a.1) } else { 0.0 };
         let long = slope(q[0], q[2]);
         for (a, b) in [(q[0], q[1]), (q[1], q[2])] {
             let short = slope(a, b);
@@ -166,6 +212,11 @@ impl Shadow {
 
     fn darken(&self, floor: &mut Floor<'_>, strength: f32) {
         let k = (strength * 256.0) as u32;
+        self.apply(floor, |c, m| (c * (65536 - m * k)) >> 16);
+    }
+
+    /// Changes each ground pixel under the mask: `change(value, mask)`, both 0..=255.
+    fn apply(&self, floor: &mut Floor<'_>, change: impl Fn(u32, u32) -> u32) {
         for y in self.rect.y0..self.rect.y1 {
             let my = (y - self.rect.y0) as usize / 2;
             let mask = &self.mask[my * self.w..(my + 1) * self.w];
@@ -174,10 +225,9 @@ impl Shadow {
             for x in self.rect.x0..self.rect.x1 {
                 let m = mask[(x - self.rect.x0) as usize / 2];
                 if m != 0 && floor.ground[ground + x as usize] != 0 {
-                    let f = 65536 - u32::from(m) * k;
                     let p = (at + x as usize) * 3;
                     for c in &mut floor.rgb[p..p + 3] {
-                        *c = ((u32::from(*c) * f) >> 16) as u8;
+                        *c = change(u32::from(*c), u32::from(m)) as u8;
                     }
                 }
             }

@@ -11,7 +11,7 @@ use super::order::{self, Ground};
 use super::raster::{Coverage, Rect, Tile};
 use super::scene::{self, Scene};
 use super::shadow::{Floor, Shadow};
-use super::spec::SimSpec;
+use super::spec::{LightKind, SimSpec};
 use super::truth::{Class, PixelBox, Truth, TruthObject};
 use super::world::{self, Actor};
 use crate::Result;
@@ -87,6 +87,9 @@ impl Sim {
             order: Vec::with_capacity(n + 8),
             sums: Vec::new(),
         };
+        if spec.blur > 0.0 {
+            sim.sums.reserve(w * h);
+        }
         sim.truth.objects.reserve(2 * n + 8);
         sim.tile.reserve(w, h);
         sim.shadow.reserve(w, h);
@@ -126,10 +129,27 @@ impl Sim {
             if d.actor.pos.y == 0.0 {
                 let f = d.actor.footprint;
                 let f = match d.actor.class {
-                    Class::Car | Class::Bus | Class::Truck => (f.0 * 0.98, f.1 * 0.98),
+                    Class::Person => (f.0 * 0.75, f.1 * 0.75),
+                    Class::Bicycle => (f.0 * 0.35, f.1 * 0.9),
                     _ => f,
                 };
-                scene::shadows(&mut self.shadow, &mut floor, mesh, &d.pose, f, &camera, &scene.light, &scene.street);
+                scene::shadows(
+                    &mut self.shadow,
+                    &mut floor,
+                    mesh,
+                    &d.pose,
+                    f,
+                    &camera,
+                    &scene.light,
+                    &scene.street,
+                );
+            }
+        }
+        if scene.light.kind == LightKind::Night {
+            for d in
+                self.drawn.iter().filter(|d| matches!(d.actor.class, Class::Car | Class::Bus | Class::Truck))
+            {
+                self.shadow.beam(&mut floor, &d.pose, d.actor.footprint.1, &camera);
             }
         }
         self.grounds.clear();
@@ -197,7 +217,11 @@ impl Sim {
             if v.z < -radius || !in_cone(camera, v, radius, self.spec.width as f32, self.spec.height as f32) {
                 continue;
             }
-            let velocity = if a.track == b.track { motion(camera, middle(a), middle(b), self.spec.fps) } else { (0.0, 0.0) };
+            let velocity = if a.track == b.track {
+                motion(camera, middle(a), middle(b), self.spec.fps)
+            } else {
+                (0.0, 0.0)
+            };
             let size = camera.focal * a.height.max(1.0) / v.z.max(0.5);
             let segs = if size < 50.0 {
                 6
@@ -241,7 +265,8 @@ impl Sim {
         }
         let b = tile.bounds;
         let all = (b[2] - b[0]) * (b[3] - b[1]);
-        let inside = (b[2].min(frame.x1 as f32) - b[0].max(0.0)) * (b[3].min(frame.y1 as f32) - b[1].max(0.0));
+        let inside =
+            (b[2].min(frame.x1 as f32) - b[0].max(0.0)) * (b[3].min(frame.y1 as f32) - b[1].max(0.0));
         d.truncation = (1.0 - inside / all.max(1e-6)).clamp(0.0, 1.0);
         if d.second == usize::MAX {
             d.cover = [tile.whole(), Coverage::default()];
@@ -342,7 +367,15 @@ fn motion(camera: &Camera, a: V3, b: V3, fps: u32) -> (f32, f32) {
 }
 
 /// Takes out of a tile what houses and props hide.
-fn hide(tile: &mut Tile, scene: &Scene, ground: &Ground, eye: V3, shake: (i32, i32), depth: f32, origin: usize) {
+fn hide(
+    tile: &mut Tile,
+    scene: &Scene,
+    ground: &Ground,
+    eye: V3,
+    shake: (i32, i32),
+    depth: f32,
+    origin: usize,
+) {
     let r = tile.rect;
     let w = r.width();
     let b = &scene.backdrop;
@@ -409,5 +442,10 @@ fn visible(owner: &[u8], width: usize, c: &Coverage, me: u8) -> Option<(PixelBox
             hi = hi.max(x0 + r + 1);
         }
     }
-    (pixels > 0).then(|| (PixelBox { x0: lo as f32, y0: top as f32, x1: hi as f32, y1: bottom as f32 }, pixels))
+    (pixels > 0)
+        .then(|| (PixelBox { x0: lo as f32, y0: top as f32, x1: hi as f32, y1: bottom as f32 }, pixels))
 }
+
+#[cfg(test)]
+#[path = "alone.rs"]
+mod alone;

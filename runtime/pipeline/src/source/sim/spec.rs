@@ -107,9 +107,9 @@ impl SimSpec {
     /// [`ErrorKind::Uri`] for another scheme, an unknown scene or key (with the nearest known one), a key given twice;
     /// [`ErrorKind::Value`] for a value that its key does not allow.
     pub fn parse(uri: &str) -> Result<SimSpec> {
-        let rest = uri
-            .strip_prefix("sim:")
-            .ok_or_else(|| bad_uri(format!("'{uri}' is not a simulated camera: expected sim:SCENE?key=value&...")))?;
+        let rest = uri.strip_prefix("sim:").ok_or_else(|| {
+            bad_uri(format!("'{uri}' is not a simulated camera: expected sim:SCENE?key=value&..."))
+        })?;
         let (scene, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut spec = SimSpec::default();
         if !scene.is_empty() {
@@ -139,7 +139,9 @@ impl SimSpec {
     /// Sets one parameter from its text.
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
-            "seed" => self.seed = value.parse().map_err(|_| bad(key, value, "a whole number from 0 to 2^64-1"))?,
+            "seed" => {
+                self.seed = value.parse().map_err(|_| bad(key, value, "a whole number from 0 to 2^64-1"))?
+            }
             "size" => {
                 let want = "WIDTHxHEIGHT from 160x96 to 7680x4320, such as 1280x720";
                 let (w, h) = value.split_once('x').ok_or_else(|| bad(key, value, want))?;

@@ -91,6 +91,8 @@ pub(super) struct Street {
     pub(super) junction: f32,
     pub(super) corner: f32,
     pub(super) houses: Vec<House>,
+    /// Numbers of the houses a ray to the left or right, from within the street and ahead of the camera, can meet.
+    pub(super) facing: [Vec<usize>; 2],
     pub(super) props: Vec<Standing>,
     pub(super) lamps: Vec<V3>,
     pub(super) lanes: Vec<Lane>,
@@ -120,6 +122,7 @@ impl Street {
             junction,
             corner: junction - JUNCTION_HALF - 3.2,
             houses: Vec::new(),
+            facing: [Vec::new(), Vec::new()],
             props: Vec::new(),
             lamps: Vec::new(),
             lanes: Vec::new(),
@@ -152,6 +155,7 @@ impl Street {
             }
         }
         // Across the junction.
+        let row = self.houses.len();
         let z = self.junction + JUNCTION_HALF + 3.2;
         let mut x = -75.0;
         while x < 75.0 {
@@ -162,6 +166,17 @@ impl Street {
                 key: u64::from(r.next()),
             });
             x += w;
+        }
+        for (side, list) in self.facing.iter_mut().enumerate() {
+            for (k, h) in self.houses.iter().enumerate() {
+                let ahead = [(h.lo.x, h.lo.z), (h.lo.x, h.hi.z), (h.hi.x, h.lo.z), (h.hi.x, h.hi.z)]
+                    .into_iter()
+                    .any(|(x, z)| self.camera.view(v3(x, self.camera.pos.y, z)).z > 0.0);
+                let here = k >= row || (h.lo.x > 0.0) == (side == 1);
+                if ahead && here {
+                    list.push(k);
+                }
+            }
         }
     }
 
@@ -219,19 +234,25 @@ impl Street {
     fn free_place(&self, r: &mut Rng, spec: &SimSpec, near: f32, far: f32) -> Option<(f32, f32)> {
         for _ in 0..40 {
             let side = if r.chance(0.5) { -1.0 } else { 1.0 };
-            let x = side * if r.chance(0.6) { self.kerb + r.range(0.35, 0.6) } else { self.front - r.range(0.4, 0.7) };
+            let x = side
+                * if r.chance(0.6) { self.kerb + r.range(0.35, 0.6) } else { self.front - r.range(0.4, 0.7) };
             let z = r.range(near, far.min(self.corner - 1.0));
             let p = v3(x, 0.8, z);
             let d = p - self.camera.pos;
-            let apart = self.props.iter().map(|s| s.pos).chain(self.still.iter().map(|s| s.pos)).all(|q| {
-                let e = v3(q.x - x, 0.0, q.z - z);
-                e.dot(e) > 1.9
-            });
+            let apart = self.apart(x, z, 2.2);
             if apart && d.dot(d) > near * near && self.sees(p, spec, -0.03) {
                 return Some((x, z));
             }
         }
         None
+    }
+
+    /// Whether nothing stands within `room` metres of (x, z).
+    fn apart(&self, x: f32, z: f32, room: f32) -> bool {
+        self.props.iter().map(|s| s.pos).chain(self.still.iter().map(|s| s.pos)).all(|q| {
+            let e = v3(q.x - x, 0.0, q.z - z);
+            e.dot(e) > room * room
+        })
     }
 
     /// Fills lanes and places with as many objects as asked for.
@@ -257,7 +278,13 @@ impl Street {
         let mut counts = vec![0u32; lanes.len()];
         for traffic in [Traffic::Vehicles, Traffic::Cycles, Traffic::Walkers] {
             let mine: Vec<usize> = (0..lanes.len()).filter(|k| lanes[*k].traffic == traffic).collect();
-            let mut n = if traffic == Traffic::Walkers { left } else { (left as f32 * share(traffic) / (1.0 - if traffic == Traffic::Cycles { share(Traffic::Vehicles) } else { 0.0 }) + r.unit()) as u32 };
+            let mut n = if traffic == Traffic::Walkers {
+                left
+            } else {
+                (left as f32 * share(traffic)
+                    / (1.0 - if traffic == Traffic::Cycles { share(Traffic::Vehicles) } else { 0.0 })
+                    + r.unit()) as u32
+            };
             n = n.min(left);
             let mut k = if mine.is_empty() { 0 } else { r.below(mine.len() as u32) as usize };
             let mut idle = 0;
@@ -300,16 +327,21 @@ impl Street {
             let side = if x > 0.0 { 1.0 } else { -1.0 };
             // Fixtures face the camera's end of the street, give or take.
             let to_camera = (self.camera.pos - v3(x, 0.0, z)).unit();
-            let facing = 0.5 - 0.10 * (to_camera.x / to_camera.z.abs().max(0.6)).clamp(-1.2, 1.2) + r.range(-0.03, 0.03);
+            let facing = 0.5 - 0.10 * (to_camera.x / to_camera.z.abs().max(0.6)).clamp(-1.2, 1.2)
+                + r.range(-0.03, 0.03);
             let (pos, heading, post) = match kind {
                 Still::TrafficLight => {
                     (v3(side * (self.kerb + 0.4), fixtures::LIGHT_HEIGHT, z), facing, Some(Prop::SignalPost))
                 }
-                Still::Sign => (v3(side * (self.kerb + 0.4), fixtures::SIGN_HEIGHT, z), facing, Some(Prop::SignPost)),
+                Still::Sign => {
+                    (v3(side * (self.kerb + 0.4), fixtures::SIGN_HEIGHT, z), facing, Some(Prop::SignPost))
+                }
                 Still::Person => (v3(x, 0.0, z), r.unit(), None),
-                Still::Bicycle => (v3(x, 0.0, z), if r.chance(0.7) { 0.0 } else { 0.5 } + r.range(-0.04, 0.04), None),
+                Still::Bicycle => {
+                    (v3(x, 0.0, z), if r.chance(0.7) { 0.0 } else { 0.5 } + r.range(-0.04, 0.04), None)
+                }
             };
-            if !self.sees(pos, spec, -0.06) {
+            if !self.sees(pos, spec, -0.06) || !self.apart(pos.x, pos.z, 2.0) {
                 continue;
             }
             if let Some(prop) = post {
@@ -334,7 +366,13 @@ impl Street {
             out.extend(self.lane(spec, Traffic::Cycles, x, side, r.range(3.4, 5.2) * slow.max(0.8)));
             for (k, offset) in [1.15f32, 1.95, 2.75].into_iter().enumerate() {
                 let dir = if (k as f32 - 0.5) * side > 0.0 { 1.0 } else { -1.0 };
-                out.extend(self.lane(spec, Traffic::Walkers, side * (self.kerb + offset), dir, r.range(1.0, 1.6)));
+                out.extend(self.lane(
+                    spec,
+                    Traffic::Walkers,
+                    side * (self.kerb + offset),
+                    dir,
+                    r.range(1.0, 1.6),
+                ));
             }
         }
         out
@@ -368,7 +406,6 @@ impl Street {
             }
         }
         let z0 = z - 2.0;
-        let side = if x < 0.0 { -1.0 } else { 1.0 };
         let (turn, radius) = match traffic {
             Traffic::Walkers => (self.junction - JUNCTION_HALF - 0.4 - (x.abs() - self.kerb) * 0.85, 0.8),
             _ => (self.junction - 1.7 - (x.abs() * 0.15), (self.kerb - x.abs() + 4.0).min(9.0)),
@@ -376,7 +413,6 @@ impl Street {
         let tail = (self.front + 7.0 + 2.0 * half_l - (x.abs() + radius)).max(6.0);
         let z1 = turn - radius;
         let length = (z1 - z0) + radius * std::f32::consts::FRAC_PI_2 + tail;
-        let _ = side;
         Some(Lane {
             traffic,
             x,
@@ -393,7 +429,12 @@ impl Street {
 
     /// Share of the sun that reaches the ground at (x, z), given the direction to the sun.
     pub(super) fn sunlit(&self, p: V3, sun: V3) -> bool {
-        !self.houses.iter().any(|h| crosses(h, p, sun).is_some())
+        // A house on the far side of the point from the sun casts no shadow on it.
+        !self.houses.iter().any(|h| {
+            (if sun.x > 0.0 { h.hi.x > p.x } else { h.lo.x < p.x })
+                && (if sun.z > 0.0 { h.hi.z > p.z } else { h.lo.z < p.z })
+                && crosses(h, p, sun).is_some()
+        })
     }
 
     /// Light of the street lamps on the ground at `p`, 0..1.
@@ -412,9 +453,11 @@ impl Street {
 pub(super) fn crosses(h: &House, from: V3, dir: V3) -> Option<(f32, u8)> {
     let mut enter = (0.0f32, 1u8);
     let mut leave = f32::MAX;
-    for (axis, lo, hi, o, d) in
-        [(0u8, h.lo.x, h.hi.x, from.x, dir.x), (1, h.lo.y - 1.0, h.hi.y, from.y, dir.y), (2, h.lo.z, h.hi.z, from.z, dir.z)]
-    {
+    for (axis, lo, hi, o, d) in [
+        (0u8, h.lo.x, h.hi.x, from.x, dir.x),
+        (1, h.lo.y - 1.0, h.hi.y, from.y, dir.y),
+        (2, h.lo.z, h.hi.z, from.z, dir.z),
+    ] {
         if d.abs() < 1e-9 {
             if o < lo || o > hi {
                 return None;
@@ -445,11 +488,19 @@ fn place_camera(r: &mut Rng, spec: &SimSpec, kerb: f32, front: f32) -> Camera {
     let side = if r.chance(0.5) { -1.0 } else { 1.0 };
     let (pos, yaw, pitch) = match r.below(3) {
         // High on a wall.
-        0 => (v3(side * (front - 0.5), r.range(3.0, 4.2), 0.0), -side * r.range(0.06, 0.16), r.range(0.022, 0.04)),
+        0 => (
+            v3(side * (front - 0.5), r.range(3.0, 4.2), 0.0),
+            -side * r.range(0.06, 0.16),
+            r.range(0.022, 0.04),
+        ),
         // At the kerb.
-        1 => (v3(side * (kerb + 0.3), r.range(1.6, 2.4), 0.0), -side * r.range(0.03, 0.13), r.range(0.002, 0.016)),
+        1 => (
+            v3(side * (kerb + 0.3), r.range(1.6, 2.4), 0.0),
+            -side * r.range(0.03, 0.13),
+            r.range(0.002, 0.016),
+        ),
         // Over the middle of the carriageway.
-        _ => (v3(r.range(-0.4, 0.4), r.range(2.6, 4.2), 0.0), r.range(-0.05, 0.05), r.range(0.012, 0.032)),
+        _ => (v3(r.range(-0.4, 0.4), r.range(3.7, 4.8), 0.0), r.range(-0.05, 0.05), r.range(0.02, 0.042)),
     };
     let focal = w.max(h * 1.3) * r.range(0.72, 1.0);
     Camera::new(pos, yaw, pitch, focal, (w * 0.5, h * 0.5))

@@ -95,7 +95,9 @@ pub(super) fn actors(street: &Street, seed: u64, n: u64, fps: u32, out: &mut Vec
     for s in &street.still {
         let key = mix(seed ^ 0x5711 ^ (u64::from(s.slot) << 32));
         let (class, footprint, height, state) = match s.kind {
-            Still::TrafficLight => (Class::TrafficLight, fixtures::FOOTPRINT, 0.0, signal(street.period, n, fps)),
+            Still::TrafficLight => {
+                (Class::TrafficLight, fixtures::FOOTPRINT, 0.0, signal(street.period, n, fps))
+            }
             Still::Sign => (Class::Sign, fixtures::FOOTPRINT, 0.0, 0),
             Still::Person => (Class::Person, person::FOOTPRINT, 1.7, 0),
             Still::Bicycle => (Class::Bicycle, bicycle::FOOTPRINT, 1.0, 0),
@@ -121,7 +123,15 @@ pub(super) fn actors(street: &Street, seed: u64, n: u64, fps: u32, out: &mut Vec
     }
 }
 
-fn on_lane(street: &Street, lane: &Lane, lane_no: u64, slot: usize, offset: u32, f: &Flow, seed: u64) -> Actor {
+fn on_lane(
+    street: &Street,
+    lane: &Lane,
+    lane_no: u64,
+    slot: usize,
+    offset: u32,
+    f: &Flow,
+    seed: u64,
+) -> Actor {
     let length = u128::from(lane.length) * 1000;
     let way = u128::from(offset) * 1000 + f.way;
     let cycle = (way / length) as u64;
@@ -130,8 +140,8 @@ fn on_lane(street: &Street, lane: &Lane, lane_no: u64, slot: usize, offset: u32,
     let mut r = Rng::keyed(key, 0xc1a5, 0);
     let (class, footprint, height) = match lane.traffic {
         Traffic::Vehicles => match r.below(20) {
-            0..=11 => (Class::Car, car::FOOTPRINT, 1.5),
-            12..=15 => (Class::Truck, truck::FOOTPRINT, 3.0),
+            0..=12 => (Class::Car, car::FOOTPRINT, 1.5),
+            13..=16 => (Class::Truck, truck::FOOTPRINT, 3.0),
             _ => (Class::Bus, bus::FOOTPRINT, 3.0),
         },
         Traffic::Cycles => (Class::Bicycle, bicycle::FOOTPRINT, 1.75),

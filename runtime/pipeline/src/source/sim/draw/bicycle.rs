@@ -16,7 +16,15 @@ pub(in super::super) fn cranks(travelled: f32) -> f32 {
 /// Draws a bicycle that heads along +z.
 pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool) {
     let mut r = Rng::keyed(key, 5, 0);
-    let rgb = r.pick(&[[170, 30, 34], [34, 70, 140], [28, 28, 30], [220, 222, 222], [40, 110, 70], [206, 160, 40], [80, 140, 160]]);
+    let rgb = r.pick(&[
+        [170, 30, 34],
+        [34, 70, 140],
+        [28, 28, 30],
+        [220, 222, 222],
+        [40, 110, 70],
+        [206, 160, 40],
+        [80, 140, 160],
+    ]);
     let frame = m.mat(rgb, 0.08);
     let tyre = m.mat([24, 24, 26], 0.0);
     let steel = m.mat([150, 154, 158], 0.15);
@@ -71,21 +79,24 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool
     }
     if lamps {
         let white = m.lit_mat([255, 250, 230], 0.0, 2.0);
-        m.ball(v3(0.0, 0.92, 0.45), v3(0.03, 0.03, 0.02), white);
+        m.bead(v3(0.0, 0.92, 0.45), v3(0.03, 0.03, 0.02), white);
         m.glow(v3(0.0, 0.92, 0.48), v3(0.0, 0.0, 1.0), [240, 244, 255], 0.22);
         let red = m.lit_mat([255, 30, 24], 0.0, 1.5);
-        m.ball(v3(0.0, 0.72, -0.36), v3(0.02, 0.02, 0.02), red);
+        m.bead(v3(0.0, 0.72, -0.36), v3(0.02, 0.02, 0.02), red);
         m.glow(v3(0.0, 0.72, -0.4), v3(0.0, 0.0, -1.0), [255, 30, 24], 0.15);
     }
 }
 
 /// A ring in the plane of the wheel.
 fn ring(m: &mut Mesh, c: V3, radius: f32, tube: f32, mat: Mat) {
-    let n = (m.segs * 2).clamp(12, 26);
-    m.ring_tube((n, 5), mat, |i, j| {
-        let (t, u) = (i as f32 / n as f32, j as f32 / 5.0);
+    let n = (m.segs * 2).clamp(12, 24);
+    m.ring_tube((n, 4), mat, |i, j| {
+        let (t, u) = (i as f32 / n as f32, j as f32 / 4.0);
         let r = radius + tube * cos_turns(u);
-        (c + v3(tube * sin_turns(u), r * sin_turns(t), r * cos_turns(t)), c + v3(0.0, radius * sin_turns(t), radius * cos_turns(t)))
+        (
+            c + v3(tube * sin_turns(u), r * sin_turns(t), r * cos_turns(t)),
+            c + v3(0.0, radius * sin_turns(t), radius * cos_turns(t)),
+        )
     });
 }
 
@@ -102,7 +113,7 @@ fn spokes(m: &mut Mesh, c: V3, turn: f32, mat: Mat) {
 
 fn guards(m: &mut Mesh, rear: V3, front: V3, mat: Mat) {
     for (c, from) in [(rear, 0.12f32), (front, 0.08)] {
-        m.grid((7, 3), false, mat, |i, j| {
+        m.sheet((7, 3), false, mat, |i, j| {
             let t = from + 0.4 * i as f32 / 6.0;
             let r = RADIUS + 0.02 + [0.0, 0.01, 0.0][j];
             c + v3(0.03 * (j as f32 - 1.0), r * sin_turns(t), r * cos_turns(t))

@@ -55,8 +55,14 @@ fn shell(m: &mut Mesh, h: f32, w: f32, top: f32, [paint, stripe, roof]: [Mat; 3]
         (0.80, top),
         (0.0, top + 0.04),
     ];
-    let st: [(f32, f32, f32); 6] =
-        [(-h, 0.93, 0.10), (-h + 0.10, 1.0, 0.0), (-h * 0.4, 1.0, 0.0), (h * 0.4, 1.0, 0.0), (h - 0.16, 1.0, 0.0), (h, 0.93, 0.07)];
+    let st: [(f32, f32, f32); 6] = [
+        (-h, 0.93, 0.10),
+        (-h + 0.10, 1.0, 0.0),
+        (-h * 0.4, 1.0, 0.0),
+        (h * 0.4, 1.0, 0.0),
+        (h - 0.16, 1.0, 0.0),
+        (h, 0.93, 0.07),
+    ];
     let point = |i: usize, j: usize| {
         let (z, k, inset) = st[i];
         let (side, n) = if j < 8 { (1.0, j) } else { (-1.0, 14 - j) };
@@ -85,7 +91,11 @@ fn shell(m: &mut Mesh, h: f32, w: f32, top: f32, [paint, stripe, roof]: [Mat; 3]
 
 fn sides(m: &mut Mesh, r: &mut Rng, h: f32, w: f32, top: f32, glass: Mat, seal: Mat) {
     let (y0, y1) = (1.12, top - 0.52);
-    let advert = if r.chance(0.5) { Some(m.mat([r.below(200) as u8 + 40, r.below(160) as u8 + 40, r.below(200) as u8 + 40], 0.05)) } else { None };
+    let advert = if r.chance(0.5) {
+        Some(m.mat([r.below(200) as u8 + 40, r.below(160) as u8 + 40, r.below(200) as u8 + 40], 0.05))
+    } else {
+        None
+    };
     for side in [-1.0f32, 1.0] {
         let x = side * (w + 0.006);
         m.side_plate((-h + 0.35, h - 0.35), (y0 - 0.06, y1 + 0.05), x, seal);
@@ -126,7 +136,8 @@ fn front(m: &mut Mesh, r: &mut Rng, h: f32, w: f32, top: f32, [screen, seal, dar
         }
         x += step;
     }
-    let lamp = if lamps { m.lit_mat([255, 248, 226], 0.2, 2.0) } else { m.lit_mat([216, 222, 226], 0.4, 0.0) };
+    let lamp =
+        if lamps { m.lit_mat([255, 248, 226], 0.2, 2.0) } else { m.lit_mat([216, 222, 226], 0.4, 0.0) };
     let plate = m.mat([226, 226, 218], 0.0);
     for side in [-1.0f32, 1.0] {
         m.plate((side * w * 0.86, side * w * 0.56), (0.58, 0.80), z, false, dark);
@@ -142,7 +153,12 @@ fn front(m: &mut Mesh, r: &mut Rng, h: f32, w: f32, top: f32, [screen, seal, dar
     // Wipers.
     for x in [-0.9f32, 0.15] {
         m.face(
-            &[v3(x, 1.08, z + 0.02), v3(x + 0.03, 1.08, z + 0.02), v3(x + 0.62, 1.5, z + 0.02), v3(x + 0.59, 1.5, z + 0.02)],
+            &[
+                v3(x, 1.08, z + 0.02),
+                v3(x + 0.03, 1.08, z + 0.02),
+                v3(x + 0.62, 1.5, z + 0.02),
+                v3(x + 0.59, 1.5, z + 0.02),
+            ],
             v3(0.0, 0.0, 1.0),
             dark,
         );
@@ -158,7 +174,17 @@ fn rear(m: &mut Mesh, h: f32, w: f32, top: f32, [glass, seal]: [Mat; 2], lamps: 
         let y = 0.62 + 0.13 * k as f32;
         m.plate((-w * 0.62, w * 0.62), (y, y + 0.06), z, true, seal);
     }
-    let red = m.lit_mat([186, 16, 20], 0.1, if braking { 1.6 } else if lamps { 0.8 } else { 0.0 });
+    let red = m.lit_mat(
+        [186, 16, 20],
+        0.1,
+        if braking {
+            1.6
+        } else if lamps {
+            0.8
+        } else {
+            0.0
+        },
+    );
     let plate = m.mat([224, 206, 90], 0.0);
     for side in [-1.0f32, 1.0] {
         m.plate((side * w * 0.90, side * w * 0.74), (0.62, 1.25), z, true, red);

@@ -93,7 +93,11 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool
         m.ball(v3(x, s.belt + 0.09, z), v3(0.10, 0.075, 0.06), paint);
     }
     // Underbody, so that one cannot look through.
-    m.cuboid(v3(-s.half * 0.9, 0.14, -s.length * 0.46), v3(s.half * 0.9, s.sill + 0.05, s.length * 0.46), dark);
+    m.cuboid(
+        v3(-s.half * 0.9, 0.14, -s.length * 0.46),
+        v3(s.half * 0.9, s.sill + 0.05, s.length * 0.46),
+        dark,
+    );
 }
 
 /// Height of the body's upper edge at `z`.
@@ -113,21 +117,29 @@ fn body(m: &mut Mesh, s: &Shape, paint: Mat, lower: Mat) {
     let h = s.length * 0.5;
     // Stations from tail to nose: position, width and inset of the upper edge.
     let st: [(f32, f32, f32); 11] = [
-        (-h, 0.80, 0.16),
-        (-h + 0.06, 0.91, 0.06),
+        (-h, 0.82, 0.08),
+        (-h + 0.06, 0.92, 0.02),
         (-h + 0.28, 0.97, 0.0),
         (-h * 0.55, 1.0, 0.0),
         (-h * 0.2, 1.0, 0.0),
         (h * 0.15, 1.0, 0.0),
         (s.cowl, 0.995, 0.0),
         (h - 0.62, 0.975, 0.0),
-        (h - 0.26, 0.93, 0.02),
-        (h - 0.07, 0.82, 0.07),
-        (h, 0.68, 0.17),
+        (h - 0.26, 0.95, 0.0),
+        (h - 0.07, 0.88, 0.03),
+        (h, 0.74, 0.10),
     ];
     // Half a cross-section from the sill to the middle of the top: fraction of width, height between sill and edge.
-    let cs: [(f32, f32); 8] =
-        [(0.90, 0.0), (0.97, 0.10), (1.0, 0.34), (1.0, 0.58), (0.985, 0.80), (0.945, 0.95), (0.84, 1.0), (0.0, 1.04)];
+    let cs: [(f32, f32); 8] = [
+        (0.90, 0.0),
+        (0.97, 0.10),
+        (1.0, 0.34),
+        (1.0, 0.58),
+        (0.985, 0.80),
+        (0.945, 0.95),
+        (0.84, 1.0),
+        (0.0, 1.04),
+    ];
     let point = |i: usize, j: usize| {
         let (z, w, inset) = st[i];
         let (side, k) = if j < 8 { (1.0, j) } else { (-1.0, 14 - j) };
@@ -187,7 +199,13 @@ fn house(m: &mut Mesh, s: &Shape, paint: Mat, glass: Mat, rubber: Mat) {
         let (mid, reach) = ((front + rear) * 0.5, (front - rear) * 0.5);
         v3(a * half * bulge, y, mid + l * reach)
     };
-    let rows = [(0.0, s.belt - 0.04), (0.07, s.belt + 0.02), (0.5, lerp(s.belt, roof_edge, 0.52)), (0.94, roof_edge - 0.04), (1.0, roof_edge)];
+    let rows = [
+        (0.0, s.belt - 0.04),
+        (0.07, s.belt + 0.02),
+        (0.5, lerp(s.belt, roof_edge, 0.52)),
+        (0.94, roof_edge - 0.04),
+        (1.0, roof_edge),
+    ];
     m.patches(
         (5, 24),
         true,
@@ -227,48 +245,66 @@ fn doors(m: &mut Mesh, s: &Shape, shut: Mat, chrome: Mat) {
 
 fn front(m: &mut Mesh, s: &Shape, dark: Mat, chrome: Mat, lamps: bool) {
     let h = s.length * 0.5;
-    let lamp = if lamps { m.lit_mat([255, 248, 226], 0.2, 2.0) } else { m.lit_mat([214, 220, 226], 0.45, 0.0) };
+    let lamp =
+        if lamps { m.lit_mat([255, 248, 226], 0.2, 2.0) } else { m.lit_mat([214, 220, 226], 0.45, 0.0) };
     let housing = m.mat([60, 64, 70], 0.3);
     let plate = m.mat([226, 226, 218], 0.0);
-    let y = s.nose - 0.13;
-    // Lamps wrap around the corners, where the nose tapers.
+    let y = s.nose - 0.18;
+    // Lamps wrap around the corners along the body: fraction of the half-width, lower and upper edge, position.
+    const LAMP: [(f32, f32, f32, f32); 4] = [
+        (0.50, -0.24, -0.14, 0.014),
+        (0.75, -0.24, -0.12, 0.012),
+        (0.90, -0.22, -0.10, -0.055),
+        (0.97, -0.19, -0.12, -0.24),
+    ];
     for side in [-1.0f32, 1.0] {
-        let at = |x: f32, y: f32, z: f32| v3(side * x * s.half, y, h + z);
-        let out = v3(side * 0.5, 0.1, 1.0);
-        let quad = |k: f32, dy: f32, z: f32| {
-            [
-                at(0.50 - 0.02 * k, y - 0.065 - dy, 0.005 + z),
-                at(0.50 - 0.02 * k, y + 0.045 + dy, -0.005 + z),
-                at(0.90 + 0.03 * k, y + 0.085 + dy, -0.19 + z),
-                at(0.92 + 0.03 * k, y - 0.01 - dy, -0.17 + z),
-            ]
+        let at = |k: usize, upper: bool, grow: f32| {
+            let (x, lo, hi, z) = LAMP[k];
+            let y = if upper { hi + grow } else { lo - grow };
+            v3(side * (x * s.half + 0.012 - grow * 0.4), s.nose + y, h + z - grow * 0.4)
         };
-        m.face(&quad(1.0, 0.015, 0.012), out, housing);
-        m.face(&quad(0.0, 0.0, 0.022), out, lamp);
+        for k in 0..3 {
+            let out = v3(side * (0.1 + 0.45 * k as f32), 0.1, 1.0);
+            for (grow, mat) in [(0.016, housing), (0.0, lamp)] {
+                m.face(
+                    &[at(k, false, grow), at(k, true, grow), at(k + 1, true, grow), at(k + 1, false, grow)],
+                    out,
+                    mat,
+                );
+            }
+        }
         if lamps {
-            m.glow(at(0.72, y, 0.03), v3(side * 0.06, -0.03, 1.0), [255, 244, 214], 0.42);
+            m.glow(v3(side * 0.72 * s.half, y, h + 0.03), v3(side * 0.06, -0.03, 1.0), [255, 244, 214], 0.42);
         }
         // Fog lamp recess.
-        m.face(
-            &[at(0.52, 0.36, 0.004), at(0.52, 0.45, 0.004), at(0.76, 0.46, -0.03), at(0.76, 0.36, -0.03)],
-            v3(side * 0.2, 0.0, 1.0),
+        m.plate(
+            (side * 0.50 * s.half, side * 0.68 * s.half),
+            (s.sill + 0.12, s.sill + 0.21),
+            h + 0.006,
+            false,
             dark,
         );
     }
     let z = h + 0.008;
-    m.plate((-0.46 * s.half, 0.46 * s.half), (y - 0.08, y + 0.04), z, false, dark);
+    m.plate((-0.46 * s.half, 0.46 * s.half), (y - 0.07, y + 0.05), z, false, dark);
     for k in 0..3 {
-        let yy = y - 0.062 + 0.04 * k as f32;
+        let yy = y - 0.052 + 0.04 * k as f32;
         m.plate((-0.44 * s.half, 0.44 * s.half), (yy, yy + 0.012), z + 0.004, false, chrome);
     }
-    m.plate((-0.50 * s.half, 0.50 * s.half), (s.sill + 0.12, s.sill + 0.24), z, false, dark);
-    m.plate((-0.26, 0.26), (s.sill + 0.26, s.sill + 0.37), z + 0.006, false, plate);
-    m.disc(v3(0.0, y - 0.01, z + 0.008), 0.055, 1.0, 10, chrome);
+    m.plate((-0.50 * s.half, 0.50 * s.half), (s.sill + 0.10, s.sill + 0.18), z, false, dark);
+    m.plate((-0.26, 0.26), (s.sill + 0.17, s.sill + 0.28), z + 0.006, false, plate);
+    m.disc(v3(0.0, y, z + 0.008), 0.055, 1.0, 10, chrome);
 }
 
 fn rear(m: &mut Mesh, s: &Shape, dark: Mat, lamps: bool, braking: bool) {
     let h = s.length * 0.5;
-    let emit = if braking { 1.6 } else if lamps { 0.8 } else { 0.0 };
+    let emit = if braking {
+        1.6
+    } else if lamps {
+        0.8
+    } else {
+        0.0
+    };
     let red = m.lit_mat([186, 16, 20], 0.12, emit);
     let amber = m.lit_mat([206, 96, 20], 0.12, 0.0);
     let plate = m.mat([224, 206, 90], 0.0);
@@ -277,12 +313,22 @@ fn rear(m: &mut Mesh, s: &Shape, dark: Mat, lamps: bool, braking: bool) {
         let at = |x: f32, y: f32, z: f32| v3(side * x * s.half, y, -h + z);
         let out = v3(side * 0.35, 0.0, -1.0);
         m.face(
-            &[at(0.48, y - 0.09, -0.012), at(0.48, y + 0.05, -0.012), at(0.885, y + 0.07, 0.045), at(0.90, y - 0.08, 0.045)],
+            &[
+                at(0.48, y - 0.09, -0.012),
+                at(0.48, y + 0.05, -0.012),
+                at(0.885, y + 0.07, 0.045),
+                at(0.90, y - 0.08, 0.045),
+            ],
             out,
             red,
         );
         m.face(
-            &[at(0.50, y - 0.075, -0.018), at(0.50, y - 0.045, -0.018), at(0.80, y - 0.045, 0.02), at(0.80, y - 0.075, 0.02)],
+            &[
+                at(0.50, y - 0.075, -0.018),
+                at(0.50, y - 0.045, -0.018),
+                at(0.80, y - 0.045, 0.02),
+                at(0.80, y - 0.075, 0.02),
+            ],
             out,
             amber,
         );

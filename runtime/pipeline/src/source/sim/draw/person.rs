@@ -22,7 +22,8 @@ pub(in super::super) enum Posture {
 
 const SKIN: [[u8; 3]; 6] =
     [[232, 190, 164], [222, 176, 148], [204, 154, 122], [170, 120, 88], [124, 84, 60], [88, 60, 46]];
-const HAIR: [[u8; 3]; 6] = [[28, 22, 20], [52, 36, 26], [92, 64, 40], [160, 120, 70], [120, 116, 112], [70, 30, 20]];
+const HAIR: [[u8; 3]; 6] =
+    [[28, 22, 20], [52, 36, 26], [92, 64, 40], [160, 120, 70], [120, 116, 112], [70, 30, 20]];
 const TOPS: [[u8; 3]; 14] = [
     [226, 226, 222],
     [36, 40, 52],
@@ -39,8 +40,16 @@ const TOPS: [[u8; 3]; 14] = [
     [176, 160, 132],
     [60, 66, 50],
 ];
-const LEGS: [[u8; 3]; 8] =
-    [[38, 46, 70], [30, 30, 34], [62, 74, 104], [90, 84, 74], [140, 124, 96], [70, 72, 74], [44, 40, 38], [108, 118, 136]];
+const LEGS: [[u8; 3]; 8] = [
+    [38, 46, 70],
+    [30, 30, 34],
+    [62, 74, 104],
+    [90, 84, 74],
+    [140, 124, 96],
+    [70, 72, 74],
+    [44, 40, 38],
+    [108, 118, 136],
+];
 
 /// The joints of one arm or leg and its radii.
 struct Limb {
@@ -70,14 +79,35 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, posture: Posture) {
     let mut r = Rng::keyed(key, 4, 0);
     let woman = r.chance(0.5);
     let child = r.chance(0.08);
-    let k = if child { r.range(0.68, 0.8) } else if woman { r.range(0.91, 1.0) } else { r.range(0.97, 1.08) };
+    let k = if child {
+        r.range(0.68, 0.8)
+    } else if woman {
+        r.range(0.91, 1.0)
+    } else {
+        r.range(0.97, 1.08)
+    };
     let build = r.range(0.94, 1.16) * if woman { 0.94 } else { 1.04 };
     let c = Clothes {
-        skin: { let s = r.pick(&SKIN); m.mat(s, 0.02) },
-        hair: { let s = r.pick(&HAIR); m.mat(s, 0.04) },
-        top: { let s = r.pick(&TOPS); m.mat(s, 0.0) },
-        legs: { let s = r.pick(&LEGS); m.mat(s, 0.0) },
-        shoes: { let s = r.pick(&[[26, 24, 24], [70, 50, 36], [210, 210, 206], [150, 40, 40]]); m.mat(s, 0.03) },
+        skin: {
+            let s = r.pick(&SKIN);
+            m.mat(s, 0.02)
+        },
+        hair: {
+            let s = r.pick(&HAIR);
+            m.mat(s, 0.04)
+        },
+        top: {
+            let s = r.pick(&TOPS);
+            m.mat(s, 0.0)
+        },
+        legs: {
+            let s = r.pick(&LEGS);
+            m.mat(s, 0.0)
+        },
+        shoes: {
+            let s = r.pick(&[[26, 24, 24], [70, 50, 36], [210, 210, 206], [150, 40, 40]]);
+            m.mat(s, 0.03)
+        },
         bare_shins: r.chance(0.2),
         bare_arms: r.chance(0.4),
         skirt: woman && r.chance(0.3) && !matches!(posture, Posture::Riding(_)),
@@ -97,7 +127,8 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, posture: Posture) {
             for side in [-1.0f32, 1.0] {
                 let hip = seat + v3(side * hips, -0.02, 0.02);
                 let t = turn + if side > 0.0 { 0.0 } else { 0.5 };
-                let ankle = v3(side * 0.10, 0.30 + 0.09 + 0.17 * sin_turns(t), 0.02 - 0.04 + 0.17 * cos_turns(t));
+                let ankle =
+                    v3(side * 0.10, 0.30 + 0.09 + 0.17 * sin_turns(t), 0.02 - 0.04 + 0.17 * cos_turns(t));
                 leg(m, &c, &bend(hip, ankle, 0.44, 0.43, 1.0, [0.082, 0.056, 0.04]), 0.0);
                 let shoulder = chest + v3(side * (shoulders - 0.02), -0.02, 0.0);
                 let hand = v3(side * 0.24, 1.05, 0.42);
@@ -147,7 +178,7 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, posture: Posture) {
                 let sway = 0.07 * sin_turns(phase) * amount;
                 let wide = 0.05 * sin_turns(phase).abs() * amount;
                 let cols = (m.segs + 2).min(12);
-                m.grid((3, cols), true, mat, |i, j| {
+                m.sheet((3, cols), true, mat, |i, j| {
                     let f = i as f32 * 0.5;
                     let t = j as f32 / cols as f32;
                     let rx = (0.165 + 0.035 * f) * build * k;
@@ -200,7 +231,9 @@ fn torso(m: &mut Mesh, c: &Clothes, pelvis: V3, lean: f32, k: f32, build: f32, w
         |i, j| {
             let (y, rx, rz, fwd) = rings[i];
             let t = j as f32 / cols as f32;
-            pelvis + axis * (y * k) + v3(rx * build * k * cos_turns(t), 0.0, rz * build * k * sin_turns(t) + fwd * k)
+            pelvis
+                + axis * (y * k)
+                + v3(rx * build * k * cos_turns(t), 0.0, rz * build * k * sin_turns(t) + fwd * k)
         },
     );
     let neck = pelvis + axis * (0.50 * k);
@@ -223,7 +256,7 @@ fn arm(m: &mut Mesh, c: &Clothes, l: &Limb) {
     m.limb(l.at[0], l.at[1], l.r[0] * 1.12, l.r[1] * 1.06, c.top);
     m.limb(l.at[1], l.at[2], l.r[1], l.r[2], if c.bare_arms { c.skin } else { c.top });
     let d = (l.at[2] - l.at[1]).unit();
-    m.ball(l.at[2] + d * 0.05, v3(0.032, 0.05, 0.042), c.skin);
+    m.bead(l.at[2] + d * 0.05, v3(0.032, 0.05, 0.042), c.skin);
 }
 
 fn head(m: &mut Mesh, c: &Clothes, r: &mut Rng, at: V3, k: f32, woman: bool) {
@@ -232,22 +265,40 @@ fn head(m: &mut Mesh, c: &Clothes, r: &mut Rng, at: V3, k: f32, woman: bool) {
     m.ball(at, v3(rx, ry, rz), c.skin);
     // Jaw and nose.
     m.ball(at + v3(0.0, -0.05 * k, 0.022 * k), v3(rx * 0.78, ry * 0.62, rz * 0.78), c.skin);
-    m.ball(at + v3(0.0, -0.012 * k, rz), v3(0.014 * k, 0.022 * k, 0.018 * k), c.skin);
+    m.bead(at + v3(0.0, -0.012 * k, rz), v3(0.014 * k, 0.022 * k, 0.018 * k), c.skin);
     let dark = m.mat([46, 32, 28], 0.0);
     let lip = m.mat([150, 84, 78], 0.0);
     for s in [-1.0f32, 1.0] {
         let e = at + v3(s * 0.031 * k, 0.018 * k, 0.0);
-        m.plate((e.x - 0.013 * k, e.x + 0.013 * k), (e.y - 0.007 * k, e.y + 0.007 * k), at.z + rz * 0.965, false, dark);
-        m.plate((e.x - 0.016 * k, e.x + 0.016 * k), (e.y + 0.015 * k, e.y + 0.021 * k), at.z + rz * 0.94, false, dark);
-        m.ball(at + v3(s * rx * 0.98, -0.005, 0.0), v3(0.012, 0.026, 0.018), c.skin);
+        m.plate(
+            (e.x - 0.013 * k, e.x + 0.013 * k),
+            (e.y - 0.007 * k, e.y + 0.007 * k),
+            at.z + rz * 0.965,
+            false,
+            dark,
+        );
+        m.plate(
+            (e.x - 0.016 * k, e.x + 0.016 * k),
+            (e.y + 0.015 * k, e.y + 0.021 * k),
+            at.z + rz * 0.94,
+            false,
+            dark,
+        );
+        m.bead(at + v3(s * rx * 0.98, -0.005, 0.0), v3(0.012, 0.026, 0.018), c.skin);
     }
-    m.plate((at.x - 0.02 * k, at.x + 0.02 * k), (at.y - 0.068 * k, at.y - 0.058 * k), at.z + rz * 1.0, false, lip);
+    m.plate(
+        (at.x - 0.02 * k, at.x + 0.02 * k),
+        (at.y - 0.068 * k, at.y - 0.058 * k),
+        at.z + rz * 1.0,
+        false,
+        lip,
+    );
     match r.below(10) {
         0 => {} // bald
         1 => {
             // Cap with a peak.
             m.dome(at + v3(0.0, 0.03 * k, -0.008), v3(rx * 1.12, ry * 0.86, rz * 1.1), (0.0, 0.24), c.top);
-            m.face(
+            m.leaf(
                 &[
                     at + v3(-0.06, 0.045, rz * 0.9),
                     at + v3(0.06, 0.045, rz * 0.9),

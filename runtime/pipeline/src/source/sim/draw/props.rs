@@ -48,7 +48,13 @@ pub(in super::super) fn draw(m: &mut Mesh, kind: Prop, key: u64) {
             m.limb(v3(0.0, 0.0, 0.0), v3(0.05, top, 0.0), 0.16, 0.10, bark);
             for k in 0..4 {
                 let t = k as f32 * 0.25 + r.unit() * 0.2;
-                m.limb(v3(0.03, top - 0.4, 0.0), v3(0.9 * cos_turns(t), top + 0.9, 0.9 * sin_turns(t)), 0.07, 0.03, bark);
+                m.limb(
+                    v3(0.03, top - 0.4, 0.0),
+                    v3(0.9 * cos_turns(t), top + 0.9, 0.9 * sin_turns(t)),
+                    0.07,
+                    0.03,
+                    bark,
+                );
             }
             let crown = v3(0.0, top + r.range(1.2, 1.6), 0.0);
             let size = v3(r.range(1.4, 1.8), r.range(1.5, 2.0), r.range(1.4, 1.8));
@@ -130,7 +136,8 @@ pub(in super::super) fn draw(m: &mut Mesh, kind: Prop, key: u64) {
             }
         }
         Prop::Hoarding => {
-            let panel = m.mat(r.pick(&[[228, 222, 206], [60, 110, 160], [212, 160, 60], [200, 210, 214]]), 0.04);
+            let panel =
+                m.mat(r.pick(&[[228, 222, 206], [60, 110, 160], [212, 160, 60], [200, 210, 214]]), 0.04);
             for x in [-0.75f32, 0.75] {
                 m.tube(v3(x, 0.0, -0.06), v3(x, 2.0, -0.06), 0.045, 8, dark);
             }
@@ -186,7 +193,8 @@ fn leaves(m: &mut Mesh, r: &mut Rng, c: V3, size: V3, count: usize, blade: f32) 
         let lump = 0.86 + 0.14 * sin_turns(t * 3.0 + h * 1.7) + 0.08 * sin_turns(t * 7.0 - h * 2.3);
         let k = lump * r.range(0.62, 1.0);
         let p = c + v3(d.x * size.x, d.y * size.y, d.z * size.z) * k;
-        let u = v3(r.range(-1.0, 1.0), r.range(-1.0, 1.0), r.range(-1.0, 1.0)).unit() * (blade * r.range(0.5, 1.0));
+        let u = v3(r.range(-1.0, 1.0), r.range(-1.0, 1.0), r.range(-1.0, 1.0)).unit()
+            * (blade * r.range(0.5, 1.0));
         let w = v3(u.y, -u.z, u.x) * 0.6;
         let shade = ((k - 0.55) * 4.0 + d.y * 1.2 + r.range(0.0, 1.4)).clamp(0.0, 4.0) as usize;
         m.blade([p + u, p + w, p - u, p - w], d, mats[shade]);

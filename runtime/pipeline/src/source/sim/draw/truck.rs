@@ -62,7 +62,12 @@ fn cab(m: &mut Mesh, h: f32, w: f32, back: f32, [paint, glass, dark, frame]: [Ma
         v3(x * w * k, y, z)
     });
     m.face(
-        &[v3(-w * 0.8, top, back), v3(w * 0.8, top, back), v3(w * 0.7, top, h - 0.62), v3(-w * 0.7, top, h - 0.62)],
+        &[
+            v3(-w * 0.8, top, back),
+            v3(w * 0.8, top, back),
+            v3(w * 0.7, top, h - 0.62),
+            v3(-w * 0.7, top, h - 0.62),
+        ],
         v3(0.0, 1.0, 0.0),
         paint,
     );
@@ -84,7 +89,8 @@ fn cab(m: &mut Mesh, h: f32, w: f32, back: f32, [paint, glass, dark, frame]: [Ma
         m.plate((-w * 0.66, w * 0.66), (y, y + 0.05), z + 0.004, false, frame);
     }
     m.plate((-w * 0.86, w * 0.86), (0.46, 0.66), z - 0.015, false, frame);
-    let lamp = if lamps { m.lit_mat([255, 248, 226], 0.2, 2.0) } else { m.lit_mat([216, 222, 226], 0.4, 0.0) };
+    let lamp =
+        if lamps { m.lit_mat([255, 248, 226], 0.2, 2.0) } else { m.lit_mat([216, 222, 226], 0.4, 0.0) };
     let plate = m.mat([226, 226, 218], 0.0);
     m.plate((-0.27, 0.27), (0.50, 0.61), z, false, plate);
     for side in [-1.0f32, 1.0] {
@@ -118,7 +124,14 @@ fn load(m: &mut Mesh, r: &mut Rng, h: f32, w: f32, front: f32, [frame, dark]: [M
     match r.below(4) {
         0 | 1 => {
             // A box with a coloured panel, or a tarpaulin with ribs.
-            let rgb = r.pick(&[[222, 222, 220], [206, 208, 210], [66, 96, 138], [166, 48, 44], [60, 104, 84], [198, 160, 70]]);
+            let rgb = r.pick(&[
+                [222, 222, 220],
+                [206, 208, 210],
+                [66, 96, 138],
+                [166, 48, 44],
+                [60, 104, 84],
+                [198, 160, 70],
+            ]);
             let side = m.mat(rgb, 0.04);
             let rib = m.mat(rgb.map(|c| (f32::from(c) * 0.72) as u8), 0.02);
             let top = r.range(3.0, 3.4);
@@ -187,7 +200,17 @@ fn rear(m: &mut Mesh, h: f32, w: f32, [frame, dark]: [Mat; 2], lamps: bool, brak
     let z = -h - 0.02;
     m.cuboid(v3(-w, 0.62, -h - 0.01), v3(w, 0.92, -h + 0.15), frame);
     m.plate((-0.9, 0.9), (0.45, 0.58), z, true, dark);
-    let red = m.lit_mat([186, 16, 20], 0.1, if braking { 1.6 } else if lamps { 0.8 } else { 0.0 });
+    let red = m.lit_mat(
+        [186, 16, 20],
+        0.1,
+        if braking {
+            1.6
+        } else if lamps {
+            0.8
+        } else {
+            0.0
+        },
+    );
     let plate = m.mat([224, 206, 90], 0.0);
     for side in [-1.0f32, 1.0] {
         m.plate((side * w * 0.95, side * w * 0.66), (0.68, 0.86), z, true, red);
@@ -198,6 +221,8 @@ fn rear(m: &mut Mesh, h: f32, w: f32, [frame, dark]: [Mat; 2], lamps: bool, brak
     m.plate((-0.27, 0.27), (0.70, 0.82), z, true, plate);
     // Mud flaps behind the rear wheels.
     for side in [-1.0f32, 1.0] {
-        m.plate((side * w, side * (w - 0.5)), (0.2, 0.7), -h + 0.7, true, dark);
+        for back in [false, true] {
+            m.plate((side * w, side * (w - 0.5)), (0.2, 0.7), -h + 0.7, back, dark);
+        }
     }
 }

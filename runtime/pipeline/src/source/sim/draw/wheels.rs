@@ -18,7 +18,16 @@ impl WheelMats {
 }
 
 /// A wheel of `radius` and `width` whose outer face lies at `x`, on the side of its sign, with an arch in the body.
-pub(super) fn wheel(m: &mut Mesh, x: f32, z: f32, radius: f32, width: f32, turn: f32, mats: WheelMats, arch: Option<Mat>) {
+pub(super) fn wheel(
+    m: &mut Mesh,
+    x: f32,
+    z: f32,
+    radius: f32,
+    width: f32,
+    turn: f32,
+    mats: WheelMats,
+    arch: Option<Mat>,
+) {
     let out = if x < 0.0 { -1.0 } else { 1.0 };
     let c = v3(x, radius, z);
     if let Some(dark) = arch {
