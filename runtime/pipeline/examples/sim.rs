@@ -1,9 +1,9 @@
 //! Draws scenes of the simulated camera.
 //!
 //! `cargo run --release -p saltica-pipeline --example sim -- URI [--frames N] [--first N] [--step N]
-//!  [--seeds N] [--coco DIR] [--png FILE]`
+//!  [--seeds N] [--coco DIR] [--png FILE] [--hash]`
 //!
-//! Without `--coco` and `--png` it measures the frame rate on one core (by the wall clock, and by processor time).
+//! `--hash` prints FNV-1a of each frame's pixels: the same on every machine. Without any of these it measures the frame rate on one core (by the wall clock, and by processor time).
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,6 +23,7 @@ fn run() -> Result<(), Anything> {
     let mut uri = "sim:street".to_string();
     let (mut options, mut seeds) = (CocoOptions { frames: 300, ..CocoOptions::default() }, 1u64);
     let (mut coco, mut png): (Option<PathBuf>, Option<PathBuf>) = (None, None);
+    let mut hash = false;
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
         let mut value = || args.next().ok_or(format!("{a} needs a value"));
@@ -32,6 +33,7 @@ fn run() -> Result<(), Anything> {
             "--step" => options.step = value()?.parse()?,
             "--seeds" => seeds = value()?.parse()?,
             "--coco" => coco = Some(value()?.into()),
+            "--hash" => hash = true,
             "--png" => png = Some(value()?.into()),
             _ if a.starts_with("--") => return Err(format!("unknown option {a}").into()),
             _ => uri = a,
@@ -71,6 +73,15 @@ fn run() -> Result<(), Anything> {
             );
         }
         image::save_buffer(path, &buf.rgb, buf.width as u32, buf.height as u32, image::ColorType::Rgb8)?;
+        return Ok(());
+    }
+    if hash {
+        for k in 0..options.frames {
+            let n = options.first + k * options.step.max(1);
+            sim.frame(n, &mut buf)?;
+            let fnv = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+            println!("{n} {:#018x}", buf.rgb.iter().fold(0xcbf2_9ce4_8422_2325, fnv));
+        }
         return Ok(());
     }
     sim.frame(options.first, &mut buf)?;

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::sim::{FrameBuf, Sim};
+use super::frame::{FrameBuf, Sim};
 use super::spec::{LightKind, SceneKind, SimSpec};
 use super::truth::{Class, PixelBox, TruthObject};
 use crate::{Error, ErrorKind, Result};

@@ -193,7 +193,7 @@ fn ground_floor(
         return;
     }
     if (0.45..2.85).contains(&y) && x > 0.15 && x < bay - 0.15 {
-        let mullion = fract((x - 0.15) / 1.35) < 0.045 || y > 2.78 || y < 0.52;
+        let mullion = fract((x - 0.15) / 1.35) < 0.045 || !(0.52..=2.78).contains(&y);
         if mullion {
             s.rgb = tint * 0.7;
             s.surface = 25;

@@ -65,7 +65,7 @@ pub(super) fn sin_turns(t: f32) -> f32 {
     } else if u < -0.25 {
         u = -0.5 - u;
     }
-    let a = u * 6.283_185_5;
+    let a = u * std::f32::consts::TAU;
     let s = a * a;
     a * (1.0 - s * (0.166_666_55 - s * (0.008_333_02 - s * (0.000_198_07 - s * 2.6e-6))))
 }

@@ -6,7 +6,7 @@
 use super::maths::{V3, cos_turns, sin_turns, v3};
 
 /// The most triangles of one mesh: triangle ids share a word with the depth in the rasteriser.
-pub(super) const MAX_TRIS: usize = 4000;
+pub(super) const MAX_TRIS: usize = 8000;
 
 /// A surface: linear colour, mirror reflection at normal incidence, light of its own.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ pub(super) struct Mesh {
 impl Mesh {
     pub(super) fn new() -> Mesh {
         Mesh {
-            verts: Vec::with_capacity(8192),
+            verts: Vec::with_capacity(16_384),
             tris: Vec::with_capacity(MAX_TRIS),
             mats: Vec::with_capacity(64),
             glows: Vec::with_capacity(16),

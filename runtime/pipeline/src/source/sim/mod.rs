@@ -18,6 +18,7 @@ mod coco;
 mod draw;
 mod effects;
 mod facade;
+mod frame;
 mod index;
 mod light;
 mod maths;
@@ -26,14 +27,14 @@ mod order;
 mod raster;
 mod scene;
 mod shadow;
-mod sim;
 mod spec;
 mod street;
 mod truth;
 mod world;
 
 pub use coco::{CocoOptions, Picture, write_coco};
+pub use frame::{FrameBuf, Sim};
 pub use index::{INDEX_SIZE, MAX_INDEX, read_index};
-pub use sim::{FrameBuf, Sim};
+
 pub use spec::{LightKind, SceneKind, SimSpec};
 pub use truth::{Class, PixelBox, Truth, TruthObject};

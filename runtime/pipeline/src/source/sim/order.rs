@@ -44,7 +44,7 @@ pub(super) fn before(a: &Ground, b: &Ground, eye: V3) -> bool {
         }
     }
     if separated {
-        front && !back || front && back && a.distance(eye) < b.distance(eye)
+        front && (!back || a.distance(eye) < b.distance(eye))
     } else {
         a.distance(eye) < b.distance(eye)
     }

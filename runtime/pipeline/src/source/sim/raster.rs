@@ -9,9 +9,9 @@ use super::light::{Light, Reach};
 use super::maths::V3;
 use super::mesh::Mesh;
 
-const ID_BITS: u32 = 12;
+const ID_BITS: u32 = 13;
 const ID_MASK: i32 = (1 << ID_BITS) - 1;
-/// Depth runs over 30 bits while a span is stepped; the upper 19 are kept, so that a sample stays a positive `i32`:
+/// Depth runs over 30 bits while a span is stepped; the upper 18 are kept, so that a sample stays a positive `i32`:
 /// signed comparison is what plain SSE2 has.
 const DEPTH_RANGE: f32 = (1u32 << 30) as f32;
 /// Tiles smaller than this many pixels get sixteen samples a pixel, larger ones four.
@@ -96,8 +96,9 @@ pub(super) struct Tile {
     covered: Vec<(u32, u32)>,
     points: Vec<Point>,
     shades: Vec<Shade>,
-    /// Bounds of the whole projection, also outside of the frame.
-    pub(super) bounds: [f32; 4],
+    bounds: [f32; 4],
+    /// Share of the vertices that lie outside of the frame.
+    pub(super) outside: f32,
     scale: f32,
     nearest: f32,
 }
@@ -112,9 +113,10 @@ impl Tile {
             ss: 2,
             samples: Vec::new(),
             covered: Vec::new(),
-            points: Vec::with_capacity(8192),
-            shades: Vec::with_capacity(4096),
+            points: Vec::with_capacity(16_384),
+            shades: Vec::with_capacity(8192),
             bounds: [0.0; 4],
+            outside: 0.0,
             scale: 0.0,
             nearest: 0.0,
         }
@@ -140,7 +142,7 @@ impl Tile {
         frame: &Rect,
         second_part_from: usize,
     ) -> bool {
-        self.project(mesh, camera, light, reach);
+        self.project(mesh, camera, light, reach, frame);
         if !self.place(frame) {
             return false;
         }
@@ -160,8 +162,9 @@ impl Tile {
     }
 
     /// Vertices to camera coordinates, with their colours; bounds of the projection.
-    fn project(&mut self, mesh: &Mesh, camera: &Camera, light: &Light, reach: Reach) {
+    fn project(&mut self, mesh: &Mesh, camera: &Camera, light: &Light, reach: Reach, frame: &Rect) {
         self.points.clear();
+        let mut inside = 0u32;
         let (mut lo, mut hi) = ((f32::MAX, f32::MAX), (f32::MIN, f32::MIN));
         let (mut near, mut far) = (f32::MAX, NEAR);
         for v in &mesh.verts {
@@ -179,12 +182,16 @@ impl Tile {
             self.points.push(Point { view, rgb });
             // A point behind the camera is pushed out to the near plane: the bounds stay an outer estimate.
             let (x, y) = camera.pixel(V3 { z: view.z.max(NEAR), ..view });
+            let within =
+                x >= frame.x0 as f32 && x <= frame.x1 as f32 && y >= frame.y0 as f32 && y <= frame.y1 as f32;
+            inside += u32::from(within && view.z >= NEAR);
             lo = (lo.0.min(x), lo.1.min(y));
             hi = (hi.0.max(x), hi.1.max(y));
             near = near.min(view.z.max(NEAR));
             far = far.max(view.z);
         }
         self.bounds = [lo.0, lo.1, hi.0, hi.1];
+        self.outside = 1.0 - inside as f32 / mesh.verts.len().max(1) as f32;
         // Depth grows towards the camera: 0 at the farthest vertex.
         let (w0, w1) = (1.0 / (far * 1.001), 1.0 / (near * 0.999));
         self.scale = DEPTH_RANGE * 0.998 / (w1 - w0);

@@ -34,7 +34,7 @@ impl Shadow {
     pub(super) fn reserve(&mut self, width: usize, height: usize) {
         self.mask.reserve((width / 2 + 2) * (height / 2 + 2));
         self.line.reserve(width.max(height) + 4);
-        self.points.reserve(8192);
+        self.points.reserve(16_384);
     }
 
     /// Darkens the ground by `strength` (0..1) where the sun at `sun` does not reach past `mesh`.
@@ -113,7 +113,7 @@ impl Shadow {
             self.triangle(0, k, k + 1);
         }
         self.blur(8);
-        self.apply(floor, |c, m| (c + ((c + 14) * m * 3 >> 10)).min(255));
+        self.apply(floor, |c, m| (c + (((c + 14) * m * 3) >> 10)).min(255));
     }
 
     fn push(&mut self, camera: &Camera, q: V3) {

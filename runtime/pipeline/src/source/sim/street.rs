@@ -199,7 +199,7 @@ impl Street {
             let mut z = r.range(4.0, 9.0);
             while z < self.corner - 2.0 {
                 let x = side * (self.kerb + 0.45);
-                let lamp = ((z * 0.1) as u32 + u32::from(side > 0.0)) % 2 == 0;
+                let lamp = ((z * 0.1) as u32 + u32::from(side > 0.0)).is_multiple_of(2);
                 if lamp && clear(x, z) {
                     self.lamps.push(v3(side * (self.kerb - 1.1), 6.6, z));
                     self.stand(r, Prop::LampPost, x, z, if side > 0.0 { 0.75 } else { 0.25 });

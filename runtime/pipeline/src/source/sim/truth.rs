@@ -97,13 +97,14 @@ pub struct TruthObject {
     pub full: PixelBox,
     /// Visible pixels over all its pixels within the frame, 0..=1.
     pub visibility: f32,
-    /// Share of its projection's bounding box that the frame's border cuts off, 0..=1.
+    /// Share of its surface (of the mesh's vertices; for bicycle and rider together) that lies outside of the frame,
+    /// 0..=1.
     pub truncation: f32,
     /// Stays the same while the object lives; never given to another.
     pub track: u64,
     /// Velocity of its middle in the picture, pixels per second to the right and down, without camera shake.
     pub velocity: (f32, f32),
-    /// Hardly visible (under 15 %), mostly outside of the frame (over 85 %) or tiny (a side under 4 pixels or an area
+    /// Hardly visible (under 15 %), almost all outside of the frame (over 90 %) or tiny (a side under 4 pixels or an area
     /// under 32): a detector is neither asked to find it nor blamed if it does.
     pub ignore: bool,
 }

@@ -30,7 +30,7 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool
     let steel = m.mat([150, 154, 158], 0.15);
     let black = m.mat([20, 20, 22], 0.02);
     let (rear, front) = (v3(0.0, RADIUS, -0.52), v3(0.0, RADIUS, 0.53));
-    let turn = -travelled / (6.2832 * RADIUS);
+    let turn = -travelled / (std::f32::consts::TAU * RADIUS);
     for c in [rear, front] {
         ring(m, c, RADIUS - 0.02, 0.021, tyre);
         ring(m, c, RADIUS - 0.05, 0.012, steel);

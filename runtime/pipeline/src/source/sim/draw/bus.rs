@@ -34,7 +34,7 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool
     sides(m, &mut r, h, w, top, glass, seal);
     front(m, &mut r, h, w, top, [screen, seal, dark], lamps);
     rear(m, h, w, top, [glass, seal], lamps, braking);
-    let turn = travelled / (6.2832 * 0.48);
+    let turn = travelled / (std::f32::consts::TAU * 0.48);
     for z in [h - 2.55, -h + 3.0] {
         for x in [w + 0.01, -w - 0.01] {
             wheel(m, x, z, 0.48, 0.3, turn, wheels, Some(dark));

@@ -78,7 +78,7 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool
     let wheels = WheelMats::new(m, rim);
     body(m, &s, paint, lower);
     house(m, &s, paint, glass, rubber);
-    let turn = travelled / (6.2832 * s.wheel);
+    let turn = travelled / (std::f32::consts::TAU * s.wheel);
     for z in [s.axles.0, s.axles.1] {
         for x in [s.half + 0.008, -s.half - 0.008] {
             wheel(m, x, z, s.wheel, 0.2, turn, wheels, Some(dark));
@@ -309,31 +309,24 @@ fn rear(m: &mut Mesh, s: &Shape, dark: Mat, lamps: bool, braking: bool) {
     let amber = m.lit_mat([206, 96, 20], 0.12, 0.0);
     let plate = m.mat([224, 206, 90], 0.0);
     let y = upper(s, -h) - 0.16 - smoothstep(1.5, 1.7, s.height) * 0.04;
+    const LAMP: [(f32, f32); 3] = [(0.48, -0.014), (0.80, -0.014), (0.945, 0.07)];
     for side in [-1.0f32, 1.0] {
-        let at = |x: f32, y: f32, z: f32| v3(side * x * s.half, y, -h + z);
-        let out = v3(side * 0.35, 0.0, -1.0);
-        m.face(
-            &[
-                at(0.48, y - 0.09, -0.012),
-                at(0.48, y + 0.05, -0.012),
-                at(0.885, y + 0.07, 0.045),
-                at(0.90, y - 0.08, 0.045),
-            ],
-            out,
-            red,
-        );
-        m.face(
-            &[
-                at(0.50, y - 0.075, -0.018),
-                at(0.50, y - 0.045, -0.018),
-                at(0.80, y - 0.045, 0.02),
-                at(0.80, y - 0.075, 0.02),
-            ],
-            out,
-            amber,
-        );
+        let at = |k: usize, dy: f32, grow: f32| {
+            let (x, z) = LAMP[k];
+            v3(side * (x * s.half + 0.012 + grow), y + dy, -h + z - grow)
+        };
+        for k in 0..2 {
+            let out = v3(side * (0.1 + 0.6 * k as f32), 0.0, -1.0);
+            for (lo, hi, grow, mat) in [(-0.09, 0.05, 0.0, red), (-0.075, -0.045, 0.006, amber)] {
+                m.face(
+                    &[at(k, lo, grow), at(k, hi, grow), at(k + 1, hi, grow), at(k + 1, lo, grow)],
+                    out,
+                    mat,
+                );
+            }
+        }
         if lamps || braking {
-            m.glow(at(0.7, y, -0.03), v3(side * 0.06, 0.0, -1.0), [255, 40, 30], 0.22);
+            m.glow(v3(side * 0.7 * s.half, y, -h - 0.03), v3(side * 0.06, 0.0, -1.0), [255, 40, 30], 0.22);
         }
     }
     let z = -h - 0.008;

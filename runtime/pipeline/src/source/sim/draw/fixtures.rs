@@ -25,7 +25,7 @@ pub(in super::super) fn traffic_light(m: &mut Mesh, key: u64, state: u8) {
         let lens = if on { m.lit_mat(lit, 0.0, 1.3) } else { m.lit_mat(off, 0.12, 0.0) };
         m.disc(v3(0.0, y, 0.072), 0.125, 1.0, 16, lens);
         if on {
-            let core = m.lit_mat(lit.map(|c| (c as u8).saturating_add(90)), 0.0, 1.5);
+            let core = m.lit_mat(lit.map(|c| c.saturating_add(90)), 0.0, 1.5);
             m.disc(v3(0.0, y, 0.074), 0.07, 1.0, 12, core);
             m.glow(v3(0.0, y, 0.09), v3(0.0, 0.0, 1.0), lit, 0.42);
         }

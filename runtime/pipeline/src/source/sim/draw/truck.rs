@@ -23,7 +23,7 @@ pub(in super::super) fn draw(m: &mut Mesh, key: u64, travelled: f32, lamps: bool
     m.cuboid(v3(-0.45, 0.55, -h + 0.1), v3(0.45, 0.95, cab_back + 0.3), frame);
     load(m, &mut r, h, w, cab_back - 0.22, [frame, dark]);
     rear(m, h, w, [frame, dark], lamps, braking);
-    let turn = travelled / (6.2832 * 0.46);
+    let turn = travelled / (std::f32::consts::TAU * 0.46);
     for x in [w + 0.02, -w - 0.02] {
         wheel(m, x, h - 1.12, 0.46, 0.28, turn, wheels, Some(dark));
         wheel(m, x, -h + 1.25, 0.46, 0.5, turn, wheels, None);

@@ -263,11 +263,7 @@ impl Sim {
         if !tile.draw(mesh, camera, &scene.light, reach, frame, d.second) {
             return;
         }
-        let b = tile.bounds;
-        let all = (b[2] - b[0]) * (b[3] - b[1]);
-        let inside =
-            (b[2].min(frame.x1 as f32) - b[0].max(0.0)) * (b[3].min(frame.y1 as f32) - b[1].max(0.0));
-        d.truncation = (1.0 - inside / all.max(1e-6)).clamp(0.0, 1.0);
+        d.truncation = tile.outside;
         if d.second == usize::MAX {
             d.cover = [tile.whole(), Coverage::default()];
         } else {
@@ -341,7 +337,7 @@ impl Sim {
                     truncation: d.truncation,
                     track: 2 * d.actor.track + part as u64,
                     velocity: d.velocity,
-                    ignore: visibility < 0.15 || d.truncation > 0.85 || tiny,
+                    ignore: visibility < 0.15 || d.truncation > 0.9 || tiny,
                 });
             }
         }
@@ -443,7 +439,7 @@ fn visible(owner: &[u8], width: usize, c: &Coverage, me: u8) -> Option<(PixelBox
         }
     }
     (pixels > 0)
-        .then(|| (PixelBox { x0: lo as f32, y0: top as f32, x1: hi as f32, y1: bottom as f32 }, pixels))
+        .then_some((PixelBox { x0: lo as f32, y0: top as f32, x1: hi as f32, y1: bottom as f32 }, pixels))
 }
 
 #[cfg(test)]
