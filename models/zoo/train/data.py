@@ -86,7 +86,7 @@ def held_out_empty_list():
 def stream(program, work, hash=False):
     """Yields `(address, header, rgb)` for every frame of `work`, one after another."""
     child = subprocess.Popen(
-        [str(program)] + (["--hash"] if hash else []), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 20
+        [str(Path(program).resolve())] + (["--hash"] if hash else []), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 20
     )
     for address, frames in work:
         for n in frames:
@@ -169,6 +169,8 @@ def draw(program, work, workers, report=print):
             group, first, found = done.get(timeout=5)
         except queue.Empty:
             if any(c.exitcode not in (None, 0) for c in children):
+                # Without this the exit would wait for jobs that nobody takes any more.
+                todo.cancel_join_thread()
                 raise RuntimeError("a drawing process failed") from None
             continue
         for k, objects in enumerate(found):

@@ -170,14 +170,16 @@ class Exported(nn.Module):
     def __init__(self, model, height=SIZE, width=SIZE):
         super().__init__()
         self.model = model
+        self.counts = [(height // s) * (width // s) for s in STRIDES]
         middles, strides = cells(height, width)
         self.register_buffer("middles", middles.T[None].contiguous())
         self.register_buffer("strides", strides.T[None].contiguous())
 
     def forward(self, images):
         outputs = self.model(images)
-        boxes = torch.cat([b.flatten(2) for b, _ in outputs], 2)
-        logits = torch.cat([s.flatten(2) for _, s in outputs], 2)
+        # The shapes are written as numbers, so that they are constants of the file.
+        boxes = torch.cat([b.reshape(1, 4, n) for (b, _), n in zip(outputs, self.counts)], 2)
+        logits = torch.cat([s.reshape(1, len(CLASSES), n) for (_, s), n in zip(outputs, self.counts)], 2)
         centre = boxes[:, :2] * self.strides + self.middles
         size = boxes[:, 2:].exp() * self.strides
         return torch.cat([centre, size, logits.sigmoid()], 1)

@@ -21,17 +21,18 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--program", type=Path, default=data.default_program(), help="the built example sim_frames")
     p.add_argument("--out", type=Path, default=Path("out"))
-    p.add_argument("--seeds", type=int, default=3600, help="scenes to draw")
+    p.add_argument("--seeds", type=int, default=1500, help="scenes to draw")
     p.add_argument("--frames", type=int, default=16, help="frames of each scene")
-    p.add_argument("--tuning", type=int, default=400, help="frames to watch progress on")
-    p.add_argument("--steps", type=int, default=20000)
+    p.add_argument("--tuning", type=int, default=200, help="frames to watch progress on")
+    p.add_argument("--steps", type=int, default=10000)
     p.add_argument("--batch", type=int, default=128)
     p.add_argument("--rate", type=float, default=2e-3)
     p.add_argument("--decay", type=float, default=0.02)
     p.add_argument("--act", default="silu", help="silu, relu, or both with a comma: one training each")
-    p.add_argument("--evaluations", type=int, default=12)
+    p.add_argument("--evaluations", type=int, default=10)
     p.add_argument("--workers", type=int, default=os.cpu_count())
-    p.add_argument("--compile", action="store_true")
+    p.add_argument("--start", type=Path, help="weights to go on from")
+    p.add_argument("--rare", type=float, default=0.0, help="how much more often frames with a dog, the rarest class, are seen")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args()
 
@@ -53,10 +54,15 @@ class Pictures:
 class Batches:
     """Endless batches: five of six as 480 x 288, what a 16:9 picture fills; the sixth on the whole square canvas."""
 
-    def __init__(self, groups, batch, seed, device):
+    def __init__(self, groups, batch, seed, device, rare=0.0):
         rows = max(len(o) for g in groups.values() for o in g.objects)
         self.groups = {h: Pictures(g, rows, device) for h, g in sorted(groups.items())}
         self.batch = batch
+        dog = CLASSES.index("dog")
+        self.weights = {
+            h: 1 + rare * ((g.objects[..., 0] == dog) & (g.objects[..., 5] == 1)).any(1).float()
+            for h, g in self.groups.items()
+        }
         self.random = torch.Generator(device=device).manual_seed(seed)
         self.orders = {h: (torch.zeros(0, dtype=torch.long, device=device), 0) for h in self.groups}
 
@@ -64,8 +70,13 @@ class Batches:
         """The next `count` frames in an order that is drawn anew when all have been seen."""
         order, at = self.orders[height]
         if at + count > len(order):
-            n = len(self.groups[height].images)
-            order, at = torch.randperm(n, generator=self.random, device=self.random.device), 0
+            # Without weights a permutation: every frame once. With weights, draws that repeat the frames that weigh more.
+            w = self.weights[height]
+            if (w == w[0]).all():
+                order = torch.randperm(len(w), generator=self.random, device=w.device)
+            else:
+                order = torch.multinomial(w, len(w), True, generator=self.random)
+            at = 0
         self.orders[height] = (order, at + count)
         index = order[at : at + count]
         g = self.groups[height]
@@ -120,6 +131,8 @@ def evaluate(model, groups, device):
 def train(args, act, batches, tuning, device):
     torch.manual_seed(args.seed)
     model = SalticaNano(act=act).to(device, memory_format=torch.channels_last)
+    if args.start:
+        model.load_state_dict(torch.load(args.start, map_location=device, weights_only=True)["weights"])
     average = SalticaNano(act=act).to(device, memory_format=torch.channels_last)
     average.load_state_dict(model.state_dict())
     average.eval()
@@ -131,10 +144,6 @@ def train(args, act, batches, tuning, device):
         lr=args.rate,
         fused=device.type == "cuda",
     )
-    forward, measure = model, losses
-    if args.compile:
-        forward = torch.compile(model, dynamic=False)
-        measure = torch.compile(losses, dynamic=False)
     warm = min(600, args.steps // 10 + 1)
     # The last part sees frames as they are, without distortion.
     plain = int(args.steps * 0.85)
@@ -151,8 +160,8 @@ def train(args, act, batches, tuning, device):
         if size not in grids:
             grids[size] = cells(*size, device=device)
         with torch.autocast(device.type, torch.bfloat16):
-            raw, logits = flatten(forward(x.contiguous(memory_format=torch.channels_last)))
-        box, score = measure(
+            raw, logits = flatten(model(x.contiguous(memory_format=torch.channels_last)))
+        box, score = losses(
             raw, logits, objects[..., 1:5].contiguous(), objects[..., 0].long(), objects[..., 5].contiguous(), *grids[size]
         )
         optimiser.zero_grad(set_to_none=True)
@@ -188,7 +197,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True
     drawn = data.draw(args.program, data.training_list(args.seeds, args.frames), args.workers)
     watched = data.draw(args.program, data.tuning_list(args.tuning), args.workers)
-    batches = Batches(drawn, args.batch, args.seed, device)
+    batches = Batches(drawn, args.batch, args.seed, device, args.rare)
     for act in args.act.split(","):
         batches.random.manual_seed(args.seed)
         train(args, act, batches, watched, device)
