@@ -3,8 +3,8 @@
 
     python3 tests/bench/peers.py MODEL.onnx [--threads 1,2] [--rounds 8] [--seconds 1.0] [--saltica target/release/saltica]
 
-Each side keeps one process alive for all rounds of a thread count; only inference is timed (input ready, output readable).
-Prints minimum and median of both and their ratios (below 1: Saltica is faster). Needs numpy and onnxruntime.
+Only inference is timed (input ready, output readable), after a warm-up. Prints the minimum over all rounds and the median of the
+rounds' medians, and the ratios (below 1: Saltica is faster). Needs numpy and onnxruntime.
 """
 import argparse
 import json
@@ -19,23 +19,18 @@ import onnxruntime as ort
 
 
 class Saltica:
-    """`saltica bench --rounds`: prints one JSON line of raw samples for each line it reads."""
+    """One `saltica bench --raw` a round: it warms up, then measures; the start is not counted."""
 
     def __init__(self, args, model, threads):
-        command = [args.saltica, "bench", model, "--threads", str(threads), "--on-demand", "--json"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.command = [args.saltica, "bench", model, "--raw", "--json", "--threads", str(threads), "--warmup", "3"]
 
     def run(self, seconds):
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"saltica ended with {self.process.wait()}")
-        return json.loads(line)["infer_ms"]
+        command = self.command + ["--duration", str(seconds)]
+        report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        return report["infer_ms"]["min"], report["infer_ms"]["p50"]
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        pass
 
 
 class Onnxruntime:
@@ -55,7 +50,7 @@ class Onnxruntime:
             start = time.perf_counter()
             self.session.run(None, self.feed)
             samples.append((time.perf_counter() - start) * 1e3)
-        return samples
+        return min(samples), statistics.median(samples)
 
     def close(self):
         del self.session
@@ -78,10 +73,10 @@ def main():
             samples = [[], []]
             for _ in range(args.rounds):
                 for side, into in zip(sides, samples):
-                    into.extend(side.run(args.seconds))
+                    into.append(side.run(args.seconds))
             for side in sides:
                 side.close()
-            (a, b) = [(min(s), statistics.median(s)) for s in samples]
+            (a, b) = [(min(m for m, _ in s), statistics.median(m for _, m in s)) for s in samples]
             name = os.path.basename(model)
             print(f"| {name} | {threads} | {a[0]:.2f} / {a[1]:.2f} | {b[0]:.2f} / {b[1]:.2f} | {a[0]/b[0]:.2f} | {a[1]/b[1]:.2f} |", flush=True)
 

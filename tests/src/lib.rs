@@ -4,9 +4,12 @@
 //! The data is not part of the project. It is found through the environment variable `SALTICA_SHARED`, else in `../shared`
 //! beside the workspace. Without it the suites that need it say so and count as ignored; with `CI=true` they fail.
 
+pub mod backends;
+pub mod build;
 pub mod compare;
 pub mod graphs;
 pub mod memory;
+pub mod random;
 pub mod recipe;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -33,7 +36,15 @@ pub fn is_ci() -> bool {
 /// The main function of a suite (`harness = false`) that needs the test data: runs `trials`, or, without the data, reports
 /// one test that is ignored (that fails, with `CI=true`).
 pub fn suite(trials: impl FnOnce(&Path) -> Result<Vec<Trial>>) -> ExitCode {
-    let args = Arguments::from_args();
+    suite_with(Arguments::from_args(), trials)
+}
+
+/// As [`suite`], with all tests on the main thread, one after the other: for tests that measure the process.
+pub fn suite_in_turn(trials: impl FnOnce(&Path) -> Result<Vec<Trial>>) -> ExitCode {
+    suite_with(Arguments { test_threads: Some(1), ..Arguments::from_args() }, trials)
+}
+
+fn suite_with(args: Arguments, trials: impl FnOnce(&Path) -> Result<Vec<Trial>>) -> ExitCode {
     let trials = match shared() {
         Some(dir) => trials(&dir).unwrap_or_else(|e| {
             let message = e.to_string();
@@ -51,6 +62,32 @@ pub fn suite(trials: impl FnOnce(&Path) -> Result<Vec<Trial>>) -> ExitCode {
 /// A test named `name` that fails if `test` errors.
 pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
     Trial::test(name, move || test().map_err(|e| Failed::from(e.to_string())))
+}
+
+/// A model file of the test data, unpacked if it is gzipped.
+pub struct ModelFile {
+    path: PathBuf,
+    /// Removed when dropped.
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl ModelFile {
+    /// Where it is, as long as this lives.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The model `path`; one that ends in `.gz` is unpacked to a folder of its own.
+pub fn gunzipped(path: &Path) -> Result<ModelFile> {
+    if path.extension().is_none_or(|e| e != "gz") {
+        return Ok(ModelFile { path: path.to_owned(), _folder: None });
+    }
+    let folder = tempfile::tempdir()?;
+    let unpacked = folder.path().join(path.file_stem().ok_or("a file name")?);
+    let packed = std::fs::File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    std::io::copy(&mut flate2::read::GzDecoder::new(packed), &mut std::fs::File::create(&unpacked)?)?;
+    Ok(ModelFile { path: unpacked, _folder: Some(folder) })
 }
 
 /// The files of a folder whose names end in `suffix`, sorted, without the suffix.

@@ -15,6 +15,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts and passes on to the system's allocator.
 pub struct Counting;
@@ -30,7 +31,10 @@ thread_local! {
     static COUNTERS: Cell<Counters> = const { Cell::new(Counters { allocations: 0, held: 0, peak: 0 }) };
 }
 
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
 fn count(allocations: usize, bytes: isize) {
+    ALLOCATIONS.fetch_add(allocations, Ordering::Relaxed);
     // While a thread ends its counters may be gone; nobody measures then.
     let _ = COUNTERS.try_with(|cell| {
         let mut c = cell.get();
@@ -77,6 +81,11 @@ pub struct Usage {
     pub allocations: usize,
     /// Most bytes held at once, beyond what was held before.
     pub peak_bytes: usize,
+}
+
+/// Calls that asked for memory so far, on all threads of the process.
+pub fn allocations() -> usize {
+    ALLOCATIONS.load(Ordering::SeqCst)
 }
 
 /// Runs `code` and says what it used. Zero everywhere unless [`Counting`] is the program's allocator.

@@ -5,11 +5,11 @@ use std::fmt;
 pub enum Activation {
     /// x.
     None,
-    /// max(x, 0).
+    /// max(x, 0); NaN stays.
     Relu,
     /// x if x >= 0, else slope * x.
     LeakyRelu(f32),
-    /// min(max(x, lo), hi).
+    /// min(max(x, lo), hi); NaN stays.
     Clip(f32, f32),
     /// 1 / (1 + exp(-x)).
     Sigmoid,
@@ -28,7 +28,7 @@ impl Activation {
     pub fn apply(self, x: f32) -> f32 {
         match self {
             Activation::None => x,
-            Activation::Relu => x.max(0.0),
+            Activation::Relu => at_least(x, 0.0),
             Activation::LeakyRelu(slope) => {
                 if x >= 0.0 {
                     x
@@ -36,7 +36,10 @@ impl Activation {
                     slope * x
                 }
             }
-            Activation::Clip(lo, hi) => x.max(lo).min(hi),
+            Activation::Clip(lo, hi) => {
+                let x = at_least(x, lo);
+                if x > hi { hi } else { x }
+            }
             Activation::Sigmoid => sigmoid(x),
             Activation::Silu => x * sigmoid(x),
             Activation::HardSigmoid(alpha, beta) => (alpha * x + beta).clamp(0.0, 1.0),
@@ -44,6 +47,11 @@ impl Activation {
             Activation::Tanh => x.tanh(),
         }
     }
+}
+
+/// The larger; x if it is NaN (`f32::max` would give the bound).
+fn at_least(x: f32, lo: f32) -> f32 {
+    if x < lo { lo } else { x }
 }
 
 fn sigmoid(x: f32) -> f32 {
@@ -63,5 +71,30 @@ impl fmt::Display for Activation {
             Activation::HardSwish => f.write_str("hard_swish"),
             Activation::Tanh => f.write_str("tanh"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Activation;
+
+    // onnxruntime 1.32 gives NaN for NaN in Relu and Clip too (asked through Python).
+    #[test]
+    fn nan_stays_nan() {
+        for act in [
+            Activation::None,
+            Activation::Relu,
+            Activation::LeakyRelu(0.1),
+            Activation::Clip(0.0, 6.0),
+            Activation::Sigmoid,
+            Activation::Silu,
+            Activation::HardSigmoid(0.2, 0.5),
+            Activation::HardSwish,
+            Activation::Tanh,
+        ] {
+            assert!(act.apply(f32::NAN).is_nan(), "{act}");
+        }
+        assert_eq!([-1.0, 3.0, 7.0].map(|x| Activation::Clip(0.0, 6.0).apply(x)), [0.0, 3.0, 6.0]);
+        assert_eq!([-1.0, 3.0].map(|x| Activation::Relu.apply(x)), [0.0, 3.0]);
     }
 }

@@ -57,7 +57,7 @@ fn constants(edit: &mut Editor<'_>) {
     let mut first: HashMap<(DType, Vec<usize>, Vec<u8>), ValueId> = HashMap::new();
     for id in edit.value_ids() {
         let Some(t) = edit.value(id).constant.as_ref() else { continue };
-        if t.bytes().len() > SMALL || edit.readers(id).is_empty() {
+        if t.bytes().len() > SMALL || !edit.is_read(id) {
             continue;
         }
         let key = (t.dtype(), t.shape().to_vec(), t.bytes().to_vec());

@@ -3,7 +3,7 @@
 use crate::graph::{Graph, Node, Op, Value, ValueId};
 use crate::{Error, ErrorKind, Result};
 use saltica_tensor::Tensor;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A graph under rewriting. Nodes keep their numbers until [`Editor::finish`]; removed ones are skipped.
 pub(crate) struct Editor<'g> {
@@ -12,9 +12,10 @@ pub(crate) struct Editor<'g> {
     places: Vec<(usize, usize)>,
     alive: Vec<bool>,
     makers: Vec<Option<usize>>,
-    /// Node numbers, one entry for each read.
-    readers: Vec<Vec<usize>>,
-    is_output: Vec<bool>,
+    /// For each value who reads it: node and place among its inputs.
+    readers: Vec<BTreeSet<(usize, usize)>>,
+    /// Places of a value among the graph's outputs.
+    output_places: HashMap<ValueId, Vec<usize>>,
     is_input: Vec<bool>,
     names: Option<HashSet<String>>,
 }
@@ -22,24 +23,25 @@ pub(crate) struct Editor<'g> {
 impl<'g> Editor<'g> {
     pub(crate) fn new(graph: &'g mut Graph) -> Self {
         let n = graph.values.len();
-        let mut readers = vec![Vec::new(); n];
+        let mut readers: Vec<BTreeSet<(usize, usize)>> = vec![BTreeSet::new(); n];
         for (i, node) in graph.nodes.iter().enumerate() {
-            for id in node.inputs.iter().flatten() {
-                readers[id.index()].push(i);
+            for (slot, id) in node.inputs.iter().enumerate() {
+                id.map(|id| readers[id.index()].insert((i, slot)));
             }
         }
-        let flags = |ids: &[ValueId]| {
-            let mut flags = vec![false; n];
-            ids.iter().for_each(|id| flags[id.index()] = true);
-            flags
-        };
+        let mut output_places: HashMap<ValueId, Vec<usize>> = HashMap::new();
+        for (k, id) in graph.outputs.iter().enumerate() {
+            output_places.entry(*id).or_default().push(k);
+        }
+        let mut is_input = vec![false; n];
+        graph.inputs.iter().for_each(|id| is_input[id.index()] = true);
         Editor {
             places: (0..graph.nodes.len()).map(|i| (i, usize::MAX)).collect(),
             alive: vec![true; graph.nodes.len()],
             makers: graph.producers(),
             readers,
-            is_output: flags(&graph.outputs),
-            is_input: flags(&graph.inputs),
+            output_places,
+            is_input,
             names: None,
             graph,
         }
@@ -76,21 +78,35 @@ impl<'g> Editor<'g> {
         Some((i, self.node(i)?))
     }
 
-    /// Nodes that read the value, one entry for each read.
-    pub(crate) fn readers(&self, id: ValueId) -> &[usize] {
-        &self.readers[id.index()]
+    /// Whether any node reads the value.
+    pub(crate) fn is_read(&self, id: ValueId) -> bool {
+        !self.readers[id.index()].is_empty()
+    }
+
+    /// Enters node `i` among the readers of its inputs.
+    fn enter(&mut self, i: usize) {
+        for (slot, id) in self.graph.nodes[i].inputs.iter().enumerate() {
+            id.map(|id| self.readers[id.index()].insert((i, slot)));
+        }
+    }
+
+    /// Takes node `i`'s inputs away; it reads nothing then.
+    fn leave(&mut self, i: usize) -> Vec<Option<ValueId>> {
+        let inputs = std::mem::take(&mut self.graph.nodes[i].inputs);
+        for (slot, id) in inputs.iter().enumerate() {
+            id.map(|id| self.readers[id.index()].remove(&(i, slot)));
+        }
+        inputs
     }
 
     pub(crate) fn is_output(&self, id: ValueId) -> bool {
-        self.is_output[id.index()]
+        self.output_places.contains_key(&id)
     }
 
     /// The one node that reads the value, if it is read once and is no output of the graph.
     pub(crate) fn sole_reader(&self, id: ValueId) -> Option<usize> {
-        match self.readers[id.index()][..] {
-            [only] if !self.is_output(id) => Some(only),
-            _ => None,
-        }
+        let readers = &self.readers[id.index()];
+        readers.first().filter(|_| readers.len() == 1 && !self.is_output(id)).map(|&(reader, _)| reader)
     }
 
     /// A name nobody has yet.
@@ -110,8 +126,7 @@ impl<'g> Editor<'g> {
     fn add(&mut self, value: Value) -> Result<ValueId> {
         let id = self.graph.add(value)?;
         self.makers.push(None);
-        self.readers.push(Vec::new());
-        self.is_output.push(false);
+        self.readers.push(BTreeSet::new());
         self.is_input.push(false);
         Ok(id)
     }
@@ -131,15 +146,13 @@ impl<'g> Editor<'g> {
     /// A new node that stands before node `before` and after the others that were put there; returns its number.
     pub(crate) fn insert_before(&mut self, before: usize, node: Node) -> usize {
         let i = self.graph.nodes.len();
-        for id in node.inputs.iter().flatten() {
-            self.readers[id.index()].push(i);
-        }
         for id in node.outputs.iter().flatten() {
             self.makers[id.index()] = Some(i);
         }
         self.places.push((self.places[before].0, i));
         self.alive.push(true);
         self.graph.nodes.push(node);
+        self.enter(i);
         i
     }
 
@@ -174,14 +187,12 @@ impl<'g> Editor<'g> {
 
     /// Makes node `i` another op with other inputs; its outputs stay. What nobody reads any more goes.
     pub(crate) fn set_node(&mut self, i: usize, op: Op, inputs: Vec<Option<ValueId>>) {
-        let old = std::mem::take(&mut self.graph.nodes[i].inputs);
-        for id in inputs.iter().flatten() {
-            self.readers[id.index()].push(i);
-        }
+        let old = self.leave(i);
         let node = &mut self.graph.nodes[i];
         node.op = op;
         node.inputs = inputs;
-        self.stop_reading(i, &old);
+        self.enter(i);
+        old.into_iter().flatten().for_each(|id| self.sweep(id));
     }
 
     /// Gives node `i` the name under which reports show it.
@@ -192,8 +203,11 @@ impl<'g> Editor<'g> {
     /// Replaces one input of node `i`.
     pub(crate) fn set_input(&mut self, i: usize, slot: usize, id: ValueId) {
         let old = self.graph.nodes[i].inputs[slot].replace(id);
-        self.readers[id.index()].push(i);
-        self.stop_reading(i, &[old]);
+        if let Some(old) = old {
+            self.readers[old.index()].remove(&(i, slot));
+        }
+        self.readers[id.index()].insert((i, slot));
+        old.into_iter().for_each(|old| self.sweep(old));
     }
 
     /// Swaps in other outputs (same order, same meaning) for node `i`; the old ones have no maker then.
@@ -207,32 +221,17 @@ impl<'g> Editor<'g> {
         self.graph.nodes[i].outputs = outputs;
     }
 
-    fn stop_reading(&mut self, i: usize, ids: &[Option<ValueId>]) {
-        for id in ids.iter().flatten() {
-            let readers = &mut self.readers[id.index()];
-            if let Some(at) = readers.iter().position(|&r| r == i) {
-                readers.swap_remove(at);
-            }
-        }
-        for id in ids.iter().flatten() {
-            self.sweep(*id);
-        }
-    }
-
     /// Removes the maker of a value that nobody reads, and what was there for it alone.
     fn sweep(&mut self, id: ValueId) {
         let mut stack = vec![id];
         while let Some(id) = stack.pop() {
             let Some(i) = self.makers[id.index()].filter(|&i| self.alive[i]) else { continue };
-            let read = |id: &ValueId| self.is_output[id.index()] || !self.readers[id.index()].is_empty();
+            let read = |id: &ValueId| self.is_output(*id) || self.is_read(*id);
             if self.graph.nodes[i].outputs.iter().flatten().any(read) {
                 continue;
             }
             self.alive[i] = false;
-            for id in std::mem::take(&mut self.graph.nodes[i].inputs).into_iter().flatten() {
-                self.readers[id.index()].retain(|&r| r != i);
-                stack.push(id);
-            }
+            stack.extend(self.leave(i).into_iter().flatten());
         }
     }
 
@@ -249,11 +248,9 @@ impl<'g> Editor<'g> {
             return false;
         }
         if self.is_output(old) {
-            for id in self.graph.outputs.iter_mut().filter(|id| **id == old) {
-                *id = new;
-            }
-            self.is_output[old.index()] = false;
-            self.is_output[new.index()] = true;
+            let places = self.output_places.remove(&old).unwrap_or_default();
+            places.iter().for_each(|&k| self.graph.outputs[k] = new);
+            self.output_places.insert(new, places);
             // The interface's name, dtype and dims belong to the output, whoever makes it.
             let [o, n] = [old.index(), new.index()];
             let name = std::mem::take(&mut self.graph.values[o].name);
@@ -268,13 +265,10 @@ impl<'g> Editor<'g> {
 
     /// Makes every node that reads `old` read `new`. The graph's outputs stay.
     pub(crate) fn redirect(&mut self, old: ValueId, new: ValueId) {
-        let moved = std::mem::take(&mut self.readers[old.index()]);
-        for &r in &moved {
-            for id in self.graph.nodes[r].inputs.iter_mut().flatten().filter(|id| **id == old) {
-                *id = new;
-            }
+        for (i, slot) in std::mem::take(&mut self.readers[old.index()]) {
+            self.graph.nodes[i].inputs[slot] = Some(new);
+            self.readers[new.index()].insert((i, slot));
         }
-        self.readers[new.index()].extend(moved);
     }
 
     /// Makes a value a constant; its maker goes if nobody reads its other outputs.
@@ -288,10 +282,7 @@ impl<'g> Editor<'g> {
             // Any remaining output stands for the node; with none left it goes as well.
             if self.graph.nodes[i].outputs.iter().all(Option::is_none) {
                 self.alive[i] = false;
-                let inputs = std::mem::take(&mut self.graph.nodes[i].inputs);
-                for id in inputs.iter().flatten() {
-                    self.readers[id.index()].retain(|&r| r != i);
-                }
+                let inputs = self.leave(i);
                 inputs.into_iter().flatten().for_each(|id| self.sweep(id));
             }
         }

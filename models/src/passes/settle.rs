@@ -41,8 +41,9 @@ pub fn settle(graph: &Graph, bindings: &Bindings, report: &mut Report) -> Result
         })?;
         facts[id.index()] = Some(OutFact { dtype, shape });
     }
+    let mut folder = Folder::new(&graph);
     let mut edit = Editor::new(&mut graph);
-    walk(&mut edit, &mut facts, report)?;
+    walk(&mut edit, &mut folder, &mut facts, report)?;
     cse::merge(&mut edit, report);
     residual::fuse(&mut edit, &facts, report);
     edit.finish()?;
@@ -58,8 +59,12 @@ pub fn settle(graph: &Graph, bindings: &Bindings, report: &mut Report) -> Result
     Ok(Settled { graph, facts })
 }
 
-fn walk(edit: &mut Editor<'_>, facts: &mut Vec<Option<OutFact>>, report: &mut Report) -> Result<()> {
-    let mut folder = Folder::new();
+fn walk(
+    edit: &mut Editor<'_>,
+    folder: &mut Folder,
+    facts: &mut Vec<Option<OutFact>>,
+    report: &mut Report,
+) -> Result<()> {
     let (mut folded, mut removed, mut reshaped) = (0, 0, 0);
     for i in 0..edit.len() {
         let Some(node) = edit.node(i) else { continue };
@@ -76,8 +81,10 @@ fn walk(edit: &mut Editor<'_>, facts: &mut Vec<Option<OutFact>>, report: &mut Re
             .collect();
         // An input without a shape: all that follows has none either.
         let Some(inputs) = inputs else { continue };
-        let out = match node.op.infer(&inputs) {
-            Ok(out) => out,
+        let out = match folder.infer(&node.op, &inputs) {
+            Ok(Some(out)) => out,
+            // Too much work at load: as if the values were not known.
+            Ok(None) => continue,
             Err(e) if e.kind() == ErrorKind::NeedsValue => continue,
             Err(e) => return Err(explain(&node.name, &node.op, &inputs, e)),
         };

@@ -460,3 +460,28 @@ fn f16_graphs_run_in_f32_with_casts_at_the_borders() {
          nodes without effect: 1"
     );
 }
+
+#[test]
+fn large_graphs_take_time_in_proportion() {
+    // Every node reads one constant, and one input: both have as many readers as there are nodes.
+    let n = 30_000;
+    let mut b = Build::new();
+    let x = b.input("x", &["1"]);
+    let c = b.constant(&[1], &[1f32]);
+    let mut folded = c;
+    for _ in 0..n {
+        folded = b.op(binary(BinaryKind::Add), &[c, folded]);
+        b.op(binary(BinaryKind::Mul), &[x, x]);
+        b.op(Op::Identity(Identity), &[x]);
+    }
+    let kept: Vec<ValueId> = b.graph.nodes.iter().filter_map(|n| n.outputs[0]).collect();
+    let joined = b.op(Op::Concat(Concat { axis: 0 }), &kept);
+    let mut graph = b.output(&[joined]);
+    let started = std::time::Instant::now();
+    let mut report = Report::default();
+    optimize(&mut graph, &mut report).unwrap();
+    settle(&graph, &Bindings::new(), &mut report).unwrap();
+    let took = started.elapsed();
+    assert_eq!((report.count("constants folded"), report.count("identities removed")), (n, n));
+    assert!(took.as_secs() < 30, "{took:?}: the passes are not linear in the nodes");
+}

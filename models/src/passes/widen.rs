@@ -58,7 +58,7 @@ pub fn widen(graph: &mut Graph, report: &mut Report) -> Result<()> {
     };
     let mut borders = 0;
     for id in inputs {
-        if edit.value(id).dtype != Some(DType::F16) || edit.readers(id).is_empty() {
+        if edit.value(id).dtype != Some(DType::F16) || !edit.is_read(id) {
             continue;
         }
         let name = format!("{}.f32", edit.value(id).name);

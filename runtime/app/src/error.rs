@@ -49,3 +49,58 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<saltica_core::Error> for Error {
+    fn from(e: saltica_core::Error) -> Self {
+        use saltica_core::ErrorKind as From;
+        let kind = match e.kind() {
+            From::Model | From::Budget | From::Backend => ErrorKind::Model,
+            From::Input => ErrorKind::Usage,
+            _ => ErrorKind::Run,
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
+impl From<saltica_cpu::Error> for Error {
+    fn from(e: saltica_cpu::Error) -> Self {
+        use saltica_cpu::ErrorKind as From;
+        let kind = match e.kind() {
+            From::Config => ErrorKind::Usage,
+            From::Unsupported => ErrorKind::Model,
+            _ => ErrorKind::Run,
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
+impl From<saltica_vision::Error> for Error {
+    fn from(e: saltica_vision::Error) -> Self {
+        use saltica_vision::ErrorKind as From;
+        let kind = match e.kind() {
+            From::Io => ErrorKind::Io,
+            From::Image | From::TooLarge => ErrorKind::Format,
+            From::Spec => ErrorKind::Usage,
+            From::Head => ErrorKind::Model,
+            _ => ErrorKind::Run,
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
+impl From<saltica_tensor::Error> for Error {
+    fn from(e: saltica_tensor::Error) -> Self {
+        let kind = match e.kind() {
+            saltica_tensor::ErrorKind::Io => ErrorKind::Io,
+            saltica_tensor::ErrorKind::Size => ErrorKind::Format,
+            _ => ErrorKind::Run,
+        };
+        Error::new(kind, e.to_string())
+    }
+}

@@ -143,3 +143,19 @@ fn an_interrupt_ends_it_as_shells_expect() {
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(said, "");
 }
+
+#[test]
+fn eval_does_not_write_over_what_it_reads() {
+    let dir = eval_files();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (truth, model, folder) = (at("gt.json"), at("model.onnx"), dir.path().display().to_string());
+    std::fs::write(&model, "kept").unwrap();
+    std::fs::write(at("photo.jpg"), "kept").unwrap();
+    for target in [&truth, &model, &at("photo.jpg")] {
+        let o = saltica(["eval", "--coco", &truth, "--model", &model, &folder, "--save-detections", target]);
+        assert_eq!(o.status.code(), Some(2), "{}", stderr(&o));
+        assert!(stderr(&o).contains("would overwrite the input"), "{}", stderr(&o));
+    }
+    assert_eq!(std::fs::read_to_string(&truth).unwrap(), TRUTH);
+    assert_eq!(std::fs::read_to_string(&model).unwrap(), "kept");
+}

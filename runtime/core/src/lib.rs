@@ -1,7 +1,7 @@
 //! Plans, arenas and the executor: what runs where, in which bytes.
 //!
 //! ```text
-//! Graph (symbolic) -- Model::load: passes that need no shapes
+//! Graph (symbolic) -- Model::new: passes that need no shapes
 //!   -> Settled     -- passes::settle: every shape is a number
 //!   -> Plan        -- placement (views, concat homes), steps, lifetimes, arena offsets; bytes are known here
 //!   -> Executor    -- one arena, one kernel per step, nothing allocated while it runs

@@ -1,7 +1,7 @@
 use crate::{Backend, Error, ErrorKind, Executor, Model, Port, Result};
 use saltica_models::graph::Graph;
 use saltica_models::onnx;
-use saltica_models::passes::Bindings;
+use saltica_models::passes::{Bindings, rebatch};
 use saltica_tensor::{Shape, Tensor};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,10 @@ use std::sync::Arc;
 pub struct SessionOptions {
     /// Run the passes (fusion, folding). Off, every value of the file exists: for comparing runtimes value by value.
     pub optimize: bool,
-    /// Refuse plans whose weights, arena and scratch exceed this many bytes.
+    /// Open the batch of a file that was exported for one picture, so that plans for any batch can be made; see
+    /// [`saltica_models::passes::rebatch`]. A file that cannot be opened is an error then.
+    pub open_batch: bool,
+    /// Most bytes that weights and all kept arenas and scratch blocks may take. A plan that exceeds it alone is refused.
     pub memory_limit: Option<usize>,
     /// Executors kept for different input shapes; the least recently used goes first.
     pub cached_shapes: usize,
@@ -19,7 +22,7 @@ pub struct SessionOptions {
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        SessionOptions { optimize: true, memory_limit: None, cached_shapes: 4 }
+        SessionOptions { optimize: true, open_batch: false, memory_limit: None, cached_shapes: 4 }
     }
 }
 
@@ -39,7 +42,14 @@ impl Session {
     }
 
     /// A session on a graph that was read already.
-    pub fn from_graph(graph: Graph, backend: Arc<dyn Backend>, options: SessionOptions) -> Result<Session> {
+    pub fn from_graph(
+        mut graph: Graph,
+        backend: Arc<dyn Backend>,
+        options: SessionOptions,
+    ) -> Result<Session> {
+        if options.open_batch {
+            rebatch(&mut graph)?;
+        }
         let model = Arc::new(Model::new(graph, backend.as_ref(), options.optimize)?);
         Ok(Self::of_model(model, backend, options))
     }
@@ -70,7 +80,10 @@ impl Session {
             None => {
                 let (plan, _) = self.model.plan(bindings, self.backend.as_ref())?;
                 self.admit(&plan.report)?;
-                while self.executors.len() >= self.options.cached_shapes.max(1) {
+                // The least recently used go until there is room; a plan that was refused has cost none of them.
+                while self.executors.len() >= self.options.cached_shapes.max(1)
+                    || (!self.executors.is_empty() && !self.fits_beside(&plan.report))
+                {
                     self.executors.remove(0);
                 }
                 self.executors.push((bindings.clone(), Executor::new(plan)?));
@@ -80,6 +93,13 @@ impl Session {
             Some((_, executor)) => Ok(executor),
             None => Err(Error::new(ErrorKind::Internal, "no executor was kept")),
         }
+    }
+
+    /// Whether a plan fits the limit beside the executors that are kept. Weights are shared and count once.
+    fn fits_beside(&self, report: &crate::PlanReport) -> bool {
+        let work = |r: &crate::PlanReport| r.arena_bytes.saturating_add(r.scratch_bytes);
+        let kept = self.executors.iter().fold(0usize, |sum, (_, e)| sum.saturating_add(work(e.report())));
+        self.options.memory_limit.is_none_or(|limit| report.total_bytes().saturating_add(kept) <= limit)
     }
 
     fn admit(&self, report: &crate::PlanReport) -> Result<()> {

@@ -72,12 +72,12 @@ macro_rules! pointwise {
 pointwise! {
     /// x
     Identity = |_s, x| x;
-    /// max(x, 0)
-    Relu = |s, x| s.max(x, s.splat(0.0));
+    /// max(x, 0); x comes second because that is what stays where it is NaN.
+    Relu = |s, x| s.max(s.splat(0.0), x);
     /// x if x >= 0, else slope * x
     LeakyRelu(slope: f32) = |s, x| s.where_lt(x, s.splat(0.0), s.mul(x, s.splat(slope)), x);
-    /// min(max(x, lo), hi)
-    Clip(lo: f32, hi: f32) = |s, x| s.min(s.max(x, s.splat(lo)), s.splat(hi));
+    /// min(max(x, lo), hi); NaN stays, as above.
+    Clip(lo: f32, hi: f32) = |s, x| s.min(s.splat(hi), s.max(s.splat(lo), x));
     /// 1 / (1 + e^-x)
     Sigmoid = |s, x| sigmoid(s, x);
     /// x * sigmoid(x)

@@ -8,7 +8,7 @@ use crate::pool::Pool;
 use crate::ptr::Shared;
 use crate::walk::{Walk, split};
 use crate::{Error, Result};
-use saltica_tensor::{DType, Element, Shape, View, ViewMut};
+use saltica_tensor::{DType, Element, MAX_RANK, Shape, View, ViewMut};
 
 /// Side of the blocks in which a transposition reads and writes.
 const BLOCK: usize = 16;
@@ -53,6 +53,57 @@ pub fn concat(pool: &Pool, inputs: &[View<'_>], axis: usize, y: &mut ViewMut<'_>
     }
     if inputs.is_empty() || start != y.shape()[axis] {
         return Err(Error::shape(format!("{start} of {} along axis {axis} are given", y.shape())));
+    }
+    Ok(())
+}
+
+/// y = the slices of x that `indices` (a number, or a list; negative ones count from the end) pick along `axis`. Errors if
+/// shapes or dtypes do not fit or an index is outside.
+pub fn gather(pool: &Pool, axis: usize, x: &View<'_>, indices: &View<'_>, y: &mut ViewMut<'_>) -> Result<()> {
+    let (rank, layout) = (x.shape().rank(), *y.layout());
+    let scalar = indices.shape().rank() == 0;
+    if axis >= rank || indices.shape().rank() > 1 || x.dtype() != y.dtype() {
+        return Err(Error::shape(format!(
+            "{} {} gathered along axis {axis} by {} into {} {}",
+            x.dtype(),
+            x.shape(),
+            indices.shape(),
+            y.dtype(),
+            y.shape()
+        )));
+    }
+    // y with an axis of one slice, where a single index has taken it away.
+    let (mut dims, mut strides) = ([1; MAX_RANK], [0; MAX_RANK]);
+    let mut from = 0;
+    for d in 0..rank {
+        if scalar && d == axis {
+            continue;
+        }
+        dims[d] = y.shape().get(from).copied().unwrap_or(0);
+        strides[d] = layout.strides().get(from).copied().unwrap_or(0);
+        from += 1;
+    }
+    let fits = from == y.shape().rank()
+        && dims[axis] == indices.shape().elements()
+        && (0..rank).all(|d| d == axis || dims[d] == x.shape()[d]);
+    if !fits {
+        return Err(Error::shape(format!("y is {}, slices of {} expected", y.shape(), x.shape())));
+    }
+    let (n, step, count) = (x.shape()[axis], strides[axis], dims[axis]);
+    dims[axis] = 1;
+    let (slice, size) = (Shape::new(&dims[..rank])?, y.dtype().size());
+    let to = address_mut(y);
+    for i in 0..count {
+        let index = indices.at_f64(i) as i64;
+        let at = if index < 0 { index + n as i64 } else { index };
+        let at = usize::try_from(at).ok().filter(|&at| at < n);
+        let at = at.ok_or_else(|| Error::shape(format!("index {index} is outside of {n}")))?;
+        let x_at = Shared(address(x).at(at * x.layout().strides()[axis] * size));
+        // SAFETY: one slice of each view, checked above.
+        unsafe {
+            let y_at = Shared(to.at(i * step * size));
+            copy_raw(pool, x.dtype(), &slice, x_at, x.layout().strides(), y_at, &strides[..rank])?;
+        }
     }
     Ok(())
 }
@@ -237,6 +288,39 @@ mod tests {
                 copy(&pool, &x, &mut ViewMut::of_slice(&mut got, ly).unwrap()).unwrap();
                 prop_assert!(got.iter().zip(&want).all(|(g, w)| g.to_bits() == w.to_bits()));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn slices_are_picked_by_index(
+            dims in proptest::collection::vec(1usize..9, 1..5), seeds in any::<[u64; 2]>(), axis in 0usize..5,
+            list in proptest::option::of(proptest::collection::vec(any::<i64>(), 1..6)), one in any::<i64>(),
+        ) {
+            use saltica_models::graph::ops::{Gather, Operator};
+            let axis = axis % dims.len();
+            let (n, shape) = (dims[axis] as i64, Shape::new(&dims).unwrap());
+            let wrap = |i: i64| i.rem_euclid(2 * n) - n;
+            let picked: Vec<i64> = list.clone().unwrap_or(vec![one]).into_iter().map(wrap).collect();
+            let mut out = dims.clone();
+            match list { Some(_) => out[axis] = picked.len(), None => { out.remove(axis); } }
+            let out = Shape::new(&out).unwrap();
+            let index_shape = if list.is_some() { Shape::new(&[picked.len()]).unwrap() } else { Shape::scalar() };
+            let (lx, ly) = (layouts(shape, seeds[0]), layouts(out, seeds[1]));
+            let xs = spread(&noise(7, shape.elements()), &lx);
+            let (x, indices) = (View::of_slice(&xs, lx).unwrap(),
+                View::of_slice(&picked, Layout::contiguous(index_shape)).unwrap());
+            let mut want = vec![f32::NAN; ly.span()];
+            Gather { axis: axis as i64 }
+                .run(&[Some(x), Some(indices)], &mut [ViewMut::of_slice(&mut want, ly).unwrap()]).unwrap();
+            let pool = Pool::new(2).unwrap();
+            let mut got = vec![f32::NAN; ly.span()];
+            let mut y = ViewMut::of_slice(&mut got, ly).unwrap();
+            gather(&pool, axis, &x, &indices, &mut y).unwrap();
+            let outside = [n];
+            let outside = View::of_slice(&outside, Layout::contiguous(Shape::scalar())).unwrap();
+            prop_assert!(gather(&pool, axis, &x, &outside, &mut y).is_err());
+            prop_assert!(got.iter().zip(&want).all(|(g, w)| g.to_bits() == w.to_bits()));
         }
     }
 

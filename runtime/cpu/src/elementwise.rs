@@ -9,6 +9,7 @@ use crate::isa::Isa;
 use crate::pool::Pool;
 use crate::ptr::Shared;
 use crate::simd::{Kernel, Simd, dispatch};
+use crate::tiles::Tiles;
 use crate::walk::{Walk, split};
 use crate::{Error, Result};
 use saltica_models::graph::ops::{BinaryKind, Unary};
@@ -46,8 +47,21 @@ pub fn unary(isa: Isa, pool: &Pool, f: &Unary, x: &View<'_>, y: &mut ViewMut<'_>
     if x.shape() != y.shape() {
         return Err(Error::shape(format!("x is {}, y {}", x.shape(), y.shape())));
     }
-    let walk = Walk::new(y.shape(), [y.layout().strides(), x.layout().strides()]);
+    let walk = Walk::new(y.shape(), [y.layout().strides(), x.layout().strides()]).lengthened();
     let (from, to) = (Shared(x.as_ptr::<f32>().cast_mut()), Shared(y.as_mut_ptr::<f32>()));
+    if let Some(tiles) = Tiles::of(&walk) {
+        return tiles.each(pool, size_of::<f32>(), &|at, [across, n]| {
+            let mut buffer = [0f32; CHUNK];
+            for j in 0..across {
+                // SAFETY: the tile's offsets are those of the views' elements; the tile is this task's own.
+                unsafe {
+                    let x = gather(from.at(at[1] + j * tiles.across[1]), tiles.along[1], n, &mut buffer);
+                    let y = to.at(at[0] + j * tiles.across[0]);
+                    dispatch(isa, UnaryRow { f, x, one: false, y, n });
+                }
+            }
+        });
+    }
     rows(pool, &walk, &|at, range| {
         let steps = walk.steps();
         let mut buffer = [[0f32; CHUNK]; 2];
@@ -81,9 +95,25 @@ pub fn binary(
     all_f32(&[a.dtype(), b.dtype(), y.dtype()])?;
     let la = a.layout().broadcast_to(y.shape())?;
     let lb = b.layout().broadcast_to(y.shape())?;
-    let walk = Walk::new(y.shape(), [y.layout().strides(), la.strides(), lb.strides()]);
+    let walk = Walk::new(y.shape(), [y.layout().strides(), la.strides(), lb.strides()]).lengthened();
     let (pa, pb) = (Shared(a.as_ptr::<f32>().cast_mut()), Shared(b.as_ptr::<f32>().cast_mut()));
     let to = Shared(y.as_mut_ptr::<f32>());
+    if let Some(tiles) = Tiles::of(&walk) {
+        return tiles.each(pool, size_of::<f32>(), &|at, [across, n]| {
+            let mut buffer = [[0f32; CHUNK]; 2];
+            let [b1, b2] = &mut buffer;
+            let Tiles { across: columns, along, .. } = &tiles;
+            for j in 0..across {
+                // SAFETY: as in `unary`.
+                unsafe {
+                    let a = gather(pa.at(at[1] + j * columns[1]), along[1], n, b1);
+                    let b = gather(pb.at(at[2] + j * columns[2]), along[2], n, b2);
+                    let y = to.at(at[0] + j * columns[0]);
+                    dispatch(isa, BinaryRow { f, a, b, one: [along[1] == 0, along[2] == 0], y, n });
+                }
+            }
+        });
+    }
     rows(pool, &walk, &|at, range| {
         let steps = walk.steps();
         let mut buffer = [[0f32; CHUNK]; 3];
@@ -225,11 +255,19 @@ impl UnaryRow<'_> {
         unsafe {
             if self.one {
                 let v = f.eval(s, s.splat(*self.x));
-                each_vector::<S>(self.n, |i, n| store(s, self.y.add(i), v, n));
+                each_vector::<S>(
+                    self.n,
+                    #[inline(always)]
+                    |i, n| store(s, self.y.add(i), v, n),
+                );
             } else {
-                each_vector::<S>(self.n, |i, n| {
-                    store(s, self.y.add(i), f.eval(s, load(s, self.x.add(i), n)), n);
-                });
+                each_vector::<S>(
+                    self.n,
+                    #[inline(always)]
+                    |i, n| {
+                        store(s, self.y.add(i), f.eval(s, load(s, self.x.add(i), n)), n);
+                    },
+                );
             }
         }
     }
@@ -289,25 +327,41 @@ impl BinaryRow {
         // SAFETY: a, b and y are valid for n floats (a single number for one), as `binary` made them.
         unsafe {
             match self.one {
-                [false, false] => each_vector::<S>(self.n, |i, n| {
-                    let v = f.eval(s, load(s, self.a.add(i), n), load(s, self.b.add(i), n));
-                    store(s, self.y.add(i), v, n);
-                }),
+                [false, false] => each_vector::<S>(
+                    self.n,
+                    #[inline(always)]
+                    |i, n| {
+                        let v = f.eval(s, load(s, self.a.add(i), n), load(s, self.b.add(i), n));
+                        store(s, self.y.add(i), v, n);
+                    },
+                ),
                 [true, false] => {
                     let a = s.splat(*self.a);
-                    each_vector::<S>(self.n, |i, n| {
-                        store(s, self.y.add(i), f.eval(s, a, load(s, self.b.add(i), n)), n);
-                    });
+                    each_vector::<S>(
+                        self.n,
+                        #[inline(always)]
+                        |i, n| {
+                            store(s, self.y.add(i), f.eval(s, a, load(s, self.b.add(i), n)), n);
+                        },
+                    );
                 }
                 [false, true] => {
                     let b = s.splat(*self.b);
-                    each_vector::<S>(self.n, |i, n| {
-                        store(s, self.y.add(i), f.eval(s, load(s, self.a.add(i), n), b), n);
-                    });
+                    each_vector::<S>(
+                        self.n,
+                        #[inline(always)]
+                        |i, n| {
+                            store(s, self.y.add(i), f.eval(s, load(s, self.a.add(i), n), b), n);
+                        },
+                    );
                 }
                 [true, true] => {
                     let v = f.eval(s, s.splat(*self.a), s.splat(*self.b));
-                    each_vector::<S>(self.n, |i, n| store(s, self.y.add(i), v, n));
+                    each_vector::<S>(
+                        self.n,
+                        #[inline(always)]
+                        |i, n| store(s, self.y.add(i), v, n),
+                    );
                 }
             }
         }

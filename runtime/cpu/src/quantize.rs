@@ -3,15 +3,17 @@
 //! Invariants (the reason this file may use `unsafe`): as in `elementwise`.
 
 use crate::copy::{address, address_mut};
-use crate::elementwise::{CHUNK, pieces, rows, scatter};
+use crate::elementwise::{CHUNK, gather, pieces, rows, scatter};
 use crate::isa::Isa;
 use crate::pool::Pool;
 use crate::ptr::Shared;
 use crate::simd::{Kernel, Simd, dispatch};
+use crate::tiles::{ALONG, Tiles};
 use crate::walk::Walk;
 use crate::{Error, Result};
 use saltica_models::graph::ops::{Lookup, Table};
 use saltica_tensor::{DType, View, ViewMut};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One scale and zero point for a whole tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +56,104 @@ pub fn dequantize(isa: Isa, pool: &Pool, by: Scale, x: &View<'_>, y: &mut ViewMu
     let (from, to) = (address(x), Shared(y.as_mut_ptr::<f32>()));
     let by = Scale { zero, ..by };
     each::<u8, f32>(pool, &walk, from, to, &|x, y, n| dispatch(isa, FromBytes { by, flip, x, y, n }))
+}
+
+/// x with a scale and zero point for its own range, [`saltica_models::graph::ops::DynamicQuantizeLinear`]: f32 to u8. Returns
+/// the scale and zero point. Errors if shapes or dtypes do not fit.
+pub fn dynamic(isa: Isa, pool: &Pool, x: &View<'_>, y: &mut ViewMut<'_>) -> Result<Scale> {
+    check(x, DType::F32, y)?;
+    let walk = Walk::new(x.shape(), [x.layout().strides()]);
+    // The range holds 0, so magnitudes are all there is to find; those of numbers that are not negative order as bits.
+    let ends = [AtomicU32::new(0), AtomicU32::new(0)];
+    let from = Shared(x.as_ptr::<f32>().cast_mut());
+    rows(pool, &walk, &|at, range| {
+        let [step] = walk.steps();
+        let mut buffer = [0f32; CHUNK];
+        // A single operand is handed out whole where it is a run.
+        pieces(range, [step], |i, n| {
+            // SAFETY: the walk's offsets are those of the view's elements.
+            let x = unsafe { gather(from.at(at[0] + i * step), step, n, &mut buffer) };
+            for (end, found) in ends.iter().zip(dispatch(isa, Range { x, n })) {
+                end.fetch_max(found.abs().to_bits(), Ordering::Relaxed);
+            }
+        });
+    })?;
+    let [lo, hi] = ends.map(|e| f32::from_bits(e.into_inner()));
+    let scale = if hi == -lo { 1.0 } else { (hi + lo) / 255.0 };
+    let zero = (lo / scale).clamp(0.0, 255.0).round_ties_even() as i32;
+    let by = Scale { scale, zero };
+    quantize(isa, pool, by, x, y)?;
+    Ok(by)
+}
+
+/// The smallest and the largest of n numbers and 0; NaN does not count.
+struct Range {
+    x: *const f32,
+    n: usize,
+}
+
+impl Kernel for Range {
+    type Out = [f32; 2];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> [f32; 2] {
+        let (mut lo, mut hi) = ([s.splat(0.0); 4], [s.splat(0.0); 4]);
+        let mut i = 0;
+        // SAFETY: x is readable for n numbers; lanes past them are 0.
+        unsafe {
+            while i + 4 * S::LANES <= self.n {
+                for k in 0..4 {
+                    let v = s.load(self.x.add(i + k * S::LANES));
+                    (lo[k], hi[k]) = (s.min(v, lo[k]), s.max(v, hi[k]));
+                }
+                i += 4 * S::LANES;
+            }
+            while i < self.n {
+                let v = s.load_n(self.x.add(i), (self.n - i).min(S::LANES));
+                (lo[0], hi[0]) = (s.min(v, lo[0]), s.max(v, hi[0]));
+                i += S::LANES;
+            }
+        }
+        let zero = s.splat(0.0);
+        let low = lo.into_iter().fold(zero, |a, b| s.max(s.sub(zero, b), a));
+        let high = hi.into_iter().fold(zero, |a, b| s.max(b, a));
+        [s.largest(low), s.largest(high)]
+    }
+}
+
+/// y = x: i32 to f32, rounded to nearest even. Errors if shapes or dtypes do not fit.
+pub fn from_i32(isa: Isa, pool: &Pool, x: &View<'_>, y: &mut ViewMut<'_>) -> Result<()> {
+    if y.dtype() != DType::F32 {
+        return Err(Error::unsupported(format!("y is {}, f32 expected", y.dtype())));
+    }
+    check(x, DType::I32, y)?;
+    let walk = Walk::new(y.shape(), [y.layout().strides(), x.layout().strides()]);
+    let (from, to) = (Shared(x.as_ptr::<i32>().cast_mut()), Shared(y.as_mut_ptr::<f32>()));
+    each::<i32, f32>(pool, &walk, from, to, &|x, y, n| dispatch(isa, FromInts { x, y, n }))
+}
+
+struct FromInts {
+    x: *const i32,
+    y: *mut f32,
+    n: usize,
+}
+
+impl Kernel for FromInts {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let whole = self.n / S::LANES * S::LANES;
+        // SAFETY: x and y are valid for n elements.
+        unsafe {
+            for i in (0..whole).step_by(S::LANES) {
+                s.store(self.y.add(i), s.load_i32(self.x.add(i)));
+            }
+            for i in whole..self.n {
+                *self.y.add(i) = *self.x.add(i) as f32;
+            }
+        }
+    }
 }
 
 /// y = table\[x\]. Errors if shapes or dtypes do not fit.
@@ -104,6 +204,18 @@ fn each<A: Copy + Default, B: Copy + Default>(
     to: Shared<B>,
     f: &(dyn Fn(*const A, *mut B, usize) + Sync),
 ) -> Result<()> {
+    let walk = &walk.lengthened();
+    if let Some(tiles) = Tiles::of(walk) {
+        return tiles.each(pool, size_of::<A>(), &|at, [across, n]| {
+            let mut xs = [A::default(); ALONG];
+            for j in 0..across {
+                let x = from.at(at[1] + j * tiles.across[1]).cast_const();
+                // SAFETY: the tile's offsets are those of the views' elements; the tile is this task's own.
+                (0..n).for_each(|k| xs[k] = unsafe { *x.add(k * tiles.along[1]) });
+                f(xs.as_ptr(), to.at(at[0] + j * tiles.across[0]), n);
+            }
+        });
+    }
     rows(pool, walk, &|at, range| {
         let steps = walk.steps();
         let (mut xs, mut ys) = ([A::default(); CHUNK], [B::default(); CHUNK]);
@@ -249,6 +361,47 @@ mod tests {
                     lookup(&pool, &op, &bytes.as_view(), &mut ViewMut::of_slice(&mut a, lc).unwrap()).unwrap();
                     op.run(&[Some(bytes.as_view())], &mut [ViewMut::of_slice(&mut b, lc).unwrap()]).unwrap();
                     prop_assert_eq!(&a, &b);
+                }
+            }
+        }
+
+        #[test]
+        fn a_range_is_found_and_integers_are_converted(
+            dims in proptest::collection::vec(1usize..12, 1..5), seeds in any::<[u64; 2]>(), big in any::<bool>(),
+            gain in prop_oneof![Just(0.0f32), Just(1.0), Just(1e-6), Just(300.0)],
+            offset in prop_oneof![Just(0.0f32), Just(1.0), Just(-1.0)], nan in any::<bool>(),
+        ) {
+            let mut dims = dims;
+            if big { dims[0] *= 60; }
+            let shape = Shape::new(&dims).unwrap();
+            prop_assume!(shape.elements() < 200_000);
+            let (lx, ly) = (layouts(shape, seeds[0]), layouts(shape, seeds[1]));
+            let values: Vec<f32> =
+                noise(7, shape.elements()).into_iter().map(|v| (v + offset) * gain).collect();
+            let mut xs = spread(&values, &lx);
+            if nan { xs[0] = f32::NAN; }
+            let x = View::of_slice(&xs, lx).unwrap();
+            let mut want = vec![0u8; ly.span()];
+            let (mut scale, mut zero) = ([0f32], [0u8]);
+            let one = Layout::contiguous(Shape::scalar());
+            let mut outputs = [ViewMut::of_slice(&mut want, ly).unwrap(), ViewMut::of_slice(&mut scale, one).unwrap(),
+                ViewMut::of_slice(&mut zero, one).unwrap()];
+            saltica_models::graph::ops::DynamicQuantizeLinear.run(&[Some(x)], &mut outputs).unwrap();
+            let ints: Vec<i32> = xs.iter().map(|v| (v * 2e9) as i32).collect();
+            let floats: Vec<f32> = ints.iter().map(|&v| v as f32).collect();
+            let mut moved = vec![0f32; ly.span()];
+            ViewMut::of_slice(&mut moved, ly).unwrap().copy_from(&View::of_slice(&floats, lx).unwrap());
+            for isa in Isa::available() {
+                for threads in [1, 3] {
+                    let pool = Pool::new(threads).unwrap();
+                    let mut got = vec![0u8; ly.span()];
+                    let by = dynamic(isa, &pool, &x, &mut ViewMut::of_slice(&mut got, ly).unwrap()).unwrap();
+                    prop_assert_eq!((by.scale, by.zero), (scale[0], zero[0] as i32));
+                    prop_assert!(got == want, "{}", isa);
+                    let mut got = vec![0f32; ly.span()];
+                    let ints = View::of_slice(&ints, lx).unwrap();
+                    from_i32(isa, &pool, &ints, &mut ViewMut::of_slice(&mut got, ly).unwrap()).unwrap();
+                    prop_assert!(got == moved, "{}", isa);
                 }
             }
         }

@@ -84,9 +84,13 @@ impl Kernel for Lines<'_> {
                     line(s, n, x.add(l * lines[1]), y.add(l * lines[0]));
                 }
             } else if lines == [1, 1] {
-                each_vector::<S>(count, |l, lanes| {
-                    columns(s, n, x.add(l), steps[1], y.add(l), steps[0], lanes);
-                });
+                each_vector::<S>(
+                    count,
+                    #[inline(always)]
+                    |l, lanes| {
+                        columns(s, n, x.add(l), steps[1], y.add(l), steps[0], lanes);
+                    },
+                );
             } else {
                 for l in 0..count {
                     strided(s, n, x.add(l * lines[1]), steps[1], y.add(l * lines[0]), steps[0]);
@@ -106,33 +110,45 @@ unsafe fn line<S: Simd>(s: S, n: usize, x: *const f32, y: *mut f32) {
     unsafe {
         let mut most = s.splat(f32::NEG_INFINITY);
         let mut max = f32::NEG_INFINITY;
-        each_vector::<S>(n, |i, lanes| {
-            if lanes == S::LANES {
-                most = s.max(s.load(x.add(i)), most);
-            } else {
-                for k in 0..lanes {
-                    max = max.max(*x.add(i + k));
+        each_vector::<S>(
+            n,
+            #[inline(always)]
+            |i, lanes| {
+                if lanes == S::LANES {
+                    most = s.max(s.load(x.add(i)), most);
+                } else {
+                    for k in 0..lanes {
+                        max = max.max(*x.add(i + k));
+                    }
                 }
-            }
-        });
+            },
+        );
         max = max.max(s.largest(most));
         let mut sums = s.splat(0.0);
         let mut sum = 0.0;
-        each_vector::<S>(n, |i, lanes| {
-            let e = exp(s, s.sub(load(s, x.add(i), lanes), s.splat(max)));
-            store(s, y.add(i), e, lanes);
-            if lanes == S::LANES {
-                sums = s.add(sums, e);
-            } else {
-                for k in 0..lanes {
-                    sum += *y.add(i + k);
+        each_vector::<S>(
+            n,
+            #[inline(always)]
+            |i, lanes| {
+                let e = exp(s, s.sub(load(s, x.add(i), lanes), s.splat(max)));
+                store(s, y.add(i), e, lanes);
+                if lanes == S::LANES {
+                    sums = s.add(sums, e);
+                } else {
+                    for k in 0..lanes {
+                        sum += *y.add(i + k);
+                    }
                 }
-            }
-        });
+            },
+        );
         let scale = s.splat(1.0 / (sum + s.sum(sums)));
-        each_vector::<S>(n, |i, lanes| {
-            store(s, y.add(i), s.mul(load(s, y.add(i), lanes), scale), lanes);
-        });
+        each_vector::<S>(
+            n,
+            #[inline(always)]
+            |i, lanes| {
+                store(s, y.add(i), s.mul(load(s, y.add(i), lanes), scale), lanes);
+            },
+        );
     }
 }
 

@@ -52,6 +52,20 @@ impl<const K: usize> Walk<K> {
         walk
     }
 
+    /// The walk with its last two dims exchanged, if rows would be short and the other dim is long: what a row costs counts
+    /// more then than the order of memory.
+    pub(crate) fn lengthened(mut self) -> Self {
+        const SHORT: usize = 8;
+        if self.rank >= 2 {
+            let [outer, inner] = [self.rank - 2, self.rank - 1];
+            if self.dims[inner] < SHORT && self.dims[outer] >= 2 * SHORT {
+                self.dims.swap(outer, inner);
+                self.strides.iter_mut().for_each(|s| s.swap(outer, inner));
+            }
+        }
+        self
+    }
+
     /// Elements of a row.
     pub(crate) fn row(&self) -> usize {
         self.dims[self.rank - 1]

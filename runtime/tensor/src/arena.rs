@@ -24,8 +24,22 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// One past the last byte, unless that is more than memory can hold.
+    fn end(&self) -> Option<usize> {
+        self.offset.checked_add(self.layout.span().checked_mul(self.dtype.size())?)
+    }
+
+    /// The bytes it reaches over, for slots that passed [`Arena::check`].
     fn bytes(&self) -> std::ops::Range<usize> {
         self.offset..self.offset + self.layout.span() * self.dtype.size()
+    }
+
+    /// For a channels-last slot: pixel stride, first channel within it, channels. All other strides are multiples of the
+    /// pixel stride, so the element offsets modulo it tell slots of one interleaved buffer apart.
+    fn channels(&self) -> Option<(usize, usize, usize)> {
+        let pixel = self.layout.pixel_stride()?;
+        let (first, count) = ((self.offset / self.dtype.size()) % pixel.max(1), self.layout.shape()[1]);
+        (first + count <= pixel).then_some((pixel, first, count))
     }
 
     /// Whether any byte belongs to both.
@@ -34,7 +48,14 @@ impl Slot {
         if a.start >= b.end || b.start >= a.end {
             return false;
         }
-        // Interleaved channel ranges of one buffer: the ranges meet, the elements need not. Mark one, probe the other.
+        // Interleaved channel ranges of one buffer: the ranges meet, the elements need not.
+        if let (Some((p, a, m)), Some((q, b, n))) = (self.channels(), other.channels())
+            && (p, self.dtype) == (q, other.dtype)
+            && (a + m <= b || b + n <= a)
+        {
+            return false;
+        }
+        // Anything else: mark one, probe the other.
         let from = a.start.min(b.start);
         let mut marked = vec![false; a.end.max(b.end) - from];
         for index in self.layout.shape().indices() {
@@ -92,7 +113,8 @@ impl Arena {
     }
 
     fn check(&self, slot: &Slot) -> Result<()> {
-        if !slot.offset.is_multiple_of(slot.dtype.size()) || slot.bytes().end > self.len() {
+        let inside = slot.end().is_some_and(|end| end <= self.len());
+        if !slot.offset.is_multiple_of(slot.dtype.size()) || !inside {
             return Err(Error::new(
                 ErrorKind::Bounds,
                 format!("slot {slot:?} is misaligned or leaves the arena of {} bytes", self.len()),
@@ -120,6 +142,8 @@ impl Arena {
 struct Bound {
     inputs: Vec<Option<View<'static>>>,
     outputs: Vec<ViewMut<'static>>,
+    /// What `outputs` are made from, anew for each run.
+    slots: Vec<Slot>,
     scratch: (*mut u8, usize),
     /// Keeps the constants alive that `inputs` point into.
     _constants: Vec<Tensor>,
@@ -208,7 +232,13 @@ impl Workspace {
                 Some((offset, len)) => (unsafe { arena.bytes.base().add(offset) }, len),
                 None => (std::ptr::NonNull::<u8>::dangling().as_ptr(), 0),
             };
-            bound.push(Bound { inputs, outputs, scratch, _constants: constants });
+            bound.push(Bound {
+                inputs,
+                outputs,
+                slots: step.outputs.clone(),
+                scratch,
+                _constants: constants,
+            });
         }
         Ok(Workspace { arena, steps: bound })
     }
@@ -216,6 +246,11 @@ impl Workspace {
     /// Runs `f` on step `i`'s views; None if there is no such step.
     pub fn step<R>(&mut self, i: usize, f: impl FnOnce(StepViews<'_>) -> R) -> Option<R> {
         let step = self.steps.get_mut(i)?;
+        // The list is lent to kernels, which might leave other views in it (swapped ones, or one of the scratch block).
+        for (view, s) in step.outputs.iter_mut().zip(&step.slots) {
+            // SAFETY: the slots were checked in `new`; whatever the last kernel left here is replaced.
+            *view = unsafe { ViewMut::from_raw(self.arena.bytes.base().add(s.offset), s.dtype, s.layout) };
+        }
         // SAFETY: `&mut self` makes this the only step in flight; the pointer and length were checked, and the scratch
         // block is disjoint from the other slots of the step.
         let scratch = unsafe { std::slice::from_raw_parts_mut(step.scratch.0, step.scratch.1) };
@@ -265,6 +300,23 @@ mod tests {
         w.arena_mut().view_mut(&input).unwrap().set(&[0, 1, 2, 2], 7.0f32);
         w.step(0, |s| s.outputs[0].copy_from(s.inputs[0].as_ref().unwrap())).unwrap();
         assert_eq!(w.arena().view(&slot(8, wide)).unwrap().get::<f32>(&[0, 1, 2, 2]), 7.0);
+    }
+
+    #[test]
+    fn views_that_a_kernel_leaves_behind_are_gone_at_the_next_run() {
+        let l = Layout::contiguous(Shape::new(&[4]).unwrap());
+        let io = StepIo { inputs: vec![], outputs: vec![slot(0, l), slot(64, l)], scratch: Some((128, 64)) };
+        let mut w = Workspace::new(Arena::new(192).unwrap(), vec![io]).unwrap();
+        w.step(0, |s| s.outputs.swap(0, 1)).unwrap();
+        w.step(0, |s| s.outputs[0].set(&[0], 5.0f32)).unwrap();
+        assert_eq!(w.arena().view(&slot(0, l)).unwrap().get::<f32>(&[0]), 5.0);
+    }
+
+    #[test]
+    fn offsets_and_strides_that_wrap_around_are_refused() {
+        let scalar = Layout::contiguous(Shape::scalar());
+        assert!(Arena::new(64).unwrap().view(&slot(usize::MAX - 3, scalar)).is_err());
+        assert!(Layout::channels_last(Shape::new(&[1, 1, 3, 1]).unwrap(), 1 << 63).is_err());
     }
 
     #[test]

@@ -29,8 +29,15 @@ impl Layout {
             ));
         }
         let mut strides = [0; MAX_RANK];
-        strides[..4].copy_from_slice(&[h * w * pixel_stride, 1, w * pixel_stride, pixel_stride]);
-        Ok(Layout { shape, strides })
+        let far = || {
+            Error::new(ErrorKind::Size, format!("pixel stride {pixel_stride} reaches too far for {shape}"))
+        };
+        let row = w.checked_mul(pixel_stride).ok_or_else(far)?;
+        let image = h.checked_mul(row).ok_or_else(far)?;
+        strides[..4].copy_from_slice(&[image, 1, row, pixel_stride]);
+        let layout = Layout { shape, strides };
+        layout.checked_span()?;
+        Ok(layout)
     }
 
     /// Any strides, one per dim.
@@ -235,11 +242,16 @@ impl Layout {
     /// Whether two distinct indices can share an element (true for broadcast layouts). Conservative: may say true for
     /// exotic strides that do not overlap.
     pub fn may_self_overlap(&self) -> bool {
-        let mut dims: Vec<(usize, usize)> =
-            self.strides().iter().copied().zip(self.shape.iter().copied()).filter(|&(_, d)| d > 1).collect();
-        dims.sort_unstable();
+        // On the stack: views are made for every picture, and those must cost no allocation.
+        let mut dims = [(0, 0); MAX_RANK];
+        let mut n = 0;
+        for (&s, &d) in self.strides().iter().zip(self.shape.iter()).filter(|&(_, &d)| d > 1) {
+            dims[n] = (s, d);
+            n += 1;
+        }
+        dims[..n].sort_unstable();
         let mut reach = 0;
-        for (s, d) in dims {
+        for &(s, d) in &dims[..n] {
             if s <= reach {
                 return true;
             }

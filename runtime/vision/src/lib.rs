@@ -18,6 +18,7 @@ pub mod heads;
 mod image;
 mod nms;
 mod preprocess;
+mod read;
 mod resize;
 pub mod spec;
 

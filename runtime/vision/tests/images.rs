@@ -146,3 +146,15 @@ fn pictures_come_back_from_files() {
     let e = original.save(dir.path().join("a.gif")).unwrap_err();
     assert!(e.to_string().contains(".jpg or .png"), "{e}");
 }
+
+#[test]
+fn what_has_no_end_is_read_up_to_the_limit() {
+    if !std::path::Path::new("/dev/zero").exists() {
+        return;
+    }
+    let limits = Limits { file_bytes: 1000, ..Limits::default() };
+    let e = Image::open_with("/dev/zero", &limits).unwrap_err();
+    assert!(e.to_string().contains("more than 1000 bytes"), "{e}");
+    let e = saltica_vision::ModelSpec::open("/dev/zero").unwrap_err();
+    assert!(e.to_string().contains("more than 1048576 bytes"), "{e}");
+}

@@ -423,12 +423,26 @@ ops! {
     QLinearMatMul(QLinearMatMul): "QLinearMatMul";
 }
 
+/// Most bytes that [`Op::evaluate`] allocates for the outputs of one op: far above any detector's values, and an error
+/// rather than a killed process where a few numbers in a file ask for terabytes.
+const EVALUATE_LIMIT: usize = 2 << 30;
+
 impl Op {
-    /// Computes all outputs from known inputs: constant folding, and the interpreter for what has no fixed shape.
+    /// Computes all outputs from known inputs: constant folding, and the interpreter for what has no fixed shape. Errors
+    /// with [`ErrorKind::Limit`] if the outputs take more than 2 GiB.
     pub fn evaluate(&self, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>> {
         let facts: Vec<_> = inputs.iter().map(|t| t.map(Fact::of)).collect();
-        let mut tensors = self
-            .infer(&facts)?
+        let outputs = self.infer(&facts)?;
+        let bytes = outputs
+            .iter()
+            .fold(0usize, |sum, o| sum.saturating_add(o.shape.elements().saturating_mul(o.dtype.size())));
+        if bytes > EVALUATE_LIMIT {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("the result of {} would take {bytes} bytes, {EVALUATE_LIMIT} at most", self.name()),
+            ));
+        }
+        let mut tensors = outputs
             .into_iter()
             .map(|o| Tensor::zeros(o.dtype, o.shape))
             .collect::<std::result::Result<Vec<_>, _>>()?;
@@ -515,9 +529,10 @@ mod tests {
                     let t = t.as_ref()?;
                     let mut room = Tensor::zeros(t.dtype(), roomy(t.shape())).unwrap();
                     let reversed: Vec<usize> = (0..t.shape().rank()).rev().collect();
-                    let mut part = inner(room.view_mut().unwrap(), t.shape());
-                    part.permuted(&reversed).unwrap().copy_from(&t.view());
-                    drop(part);
+                    inner(room.view_mut().unwrap(), t.shape())
+                        .permuted(&reversed)
+                        .unwrap()
+                        .copy_from(&t.view());
                     Some(room)
                 })
                 .collect();

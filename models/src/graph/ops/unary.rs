@@ -75,7 +75,10 @@ macro_rules! formulas {
             let softplus = |x: $t| x.max(0.0) + (-x.abs()).exp().ln_1p();
             let sigmoid = |x: $t| 1.0 / (1.0 + (-x).exp());
             match self {
-                Unary::Relu => x.max(0.0),
+                Unary::Relu => {
+                    // `max` would make 0 of NaN.
+                    if x < 0.0 { 0.0 } else { x }
+                }
                 Unary::Sigmoid => sigmoid(x),
                 Unary::Silu => x * sigmoid(x),
                 Unary::Tanh => x.tanh(),
@@ -169,7 +172,7 @@ impl Unary {
         sign: fn(T) -> T,
     ) -> Result<()> {
         match self {
-            Unary::Relu => map(x, y, |v: T| v.max(zero)),
+            Unary::Relu => map(x, y, |v: T| if v < zero { zero } else { v }),
             Unary::Neg => map(x, y, neg),
             Unary::Abs => map(x, y, |v: T| if v < zero { neg(v) } else { v }),
             Unary::Sign => map(x, y, sign),

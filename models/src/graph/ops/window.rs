@@ -114,6 +114,12 @@ impl Window {
         let mut out = [0; 2];
         for i in 0..2 {
             let padded = input[i] + pads[i] + pads[i + 2];
+            let missing = self.reach()[i].saturating_sub(padded);
+            if self.ceil_mode && missing > 0 && missing < self.stride[i] && padded > 0 {
+                // Rounded up, one window that hangs out counts.
+                out[i] = 1;
+                continue;
+            }
             let room = padded.checked_sub(self.reach()[i]).ok_or_else(|| {
                 Error::shape(format!(
                     "a window of {:?} (dilated) does not fit an input of {input:?} padded by {pads:?}",
@@ -129,5 +135,25 @@ impl Window {
             };
         }
         Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// onnxruntime 1.32: AveragePool 2x2, stride 2, ceil_mode 1 on 1x1x1x6 gives 1x1x1x3.
+    #[test]
+    fn rounded_up_a_window_may_hang_out_of_the_input() {
+        let window = |ceil_mode| Window {
+            kernel: [2, 2],
+            stride: [2, 2],
+            dilation: [1, 1],
+            pads: [0; 4],
+            auto_pad: AutoPad::Explicit,
+            ceil_mode,
+        };
+        assert_eq!(window(true).output([1, 6]).unwrap(), [1, 3]);
+        assert!(window(false).output([1, 6]).is_err());
     }
 }

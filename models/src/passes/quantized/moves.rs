@@ -26,7 +26,7 @@ pub(super) fn into_integers(edit: &mut Editor<'_>, report: &mut Report) -> Resul
 }
 
 /// Whether each element of a node's outputs is an element of its first input (or the largest of some).
-fn moves_only(node: &Node) -> bool {
+pub(super) fn moves_only(node: &Node) -> bool {
     match node.op.name() {
         "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Slice" | "Split" => true,
         "MaxPool" => node.outputs.iter().skip(1).all(Option::is_none),
@@ -69,7 +69,7 @@ fn cancel(edit: &mut Editor<'_>, i: usize) -> bool {
 }
 
 /// op(DQ(q), ...) becomes DQ(op(q, ...)); `count` is the number of inputs that are moved. All of them must be dequantized
-/// with one scale and zero point.
+/// with one scale and zero point, from one dtype: several of a dtype that is not known might differ.
 fn move_in(edit: &mut Editor<'_>, i: usize, count: usize) -> Result<bool> {
     let Some(node) = edit.node(i) else { return Ok(false) };
     let moved = node.inputs.iter().take(count);
@@ -77,7 +77,9 @@ fn move_in(edit: &mut Editor<'_>, i: usize, count: usize) -> Result<bool> {
     let Some(parts) = parts.filter(|p| p.windows(2).all(|w| w[0].params == w[1].params)) else {
         return Ok(false);
     };
-    let Some(first) = parts.first() else { return Ok(false) };
+    let Some(first) = parts.first().filter(|p| parts.len() == 1 || p.params.dtype.is_some()) else {
+        return Ok(false);
+    };
     let mut inputs = node.inputs.clone();
     for (input, part) in inputs.iter_mut().zip(&parts) {
         *input = Some(part.source);

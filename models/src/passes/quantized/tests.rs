@@ -188,6 +188,24 @@ fn splits_and_residuals_keep_what_must_stay_in_floats() {
     assert_eq!(report.count("tables"), 2);
 }
 
+#[test]
+fn values_without_a_zero_point_join_only_where_their_dtypes_agree() {
+    let (s, u) = (step(-6, 0, DType::I8), step(-6, 0, DType::U8));
+    for (second, joined) in [(u, false), (s, true)] {
+        let mut b = Build::new();
+        let x = b.input("x", &["1", "2", "4", "4"]);
+        let parts = [s, second].map(|s| {
+            let q = b.quantize(x, s);
+            let q = b.op(Op::Transpose(Transpose { perm: Some(vec![0, 1, 3, 2]) }), &[q]);
+            let scale = b.constant(&[], &[s.scale]);
+            b.op(Op::DequantizeLinear(DequantizeLinear { axis: 1 }), &[q, scale])
+        });
+        let y = b.op(Op::Concat(Concat { axis: 1 }), &parts);
+        let (settled, _) = checked(&b.output(&[y]), &[noise(&[1, 2, 4, 4], 1)], Tolerance::Exact);
+        assert_eq!(names(&settled.graph).last() == Some(&"DequantizeLinear"), joined);
+    }
+}
+
 /// A random graph of NCHW values, quantized with powers of two here and there.
 fn random(steps: &[(u8, u8, u8)]) -> (Graph, Tensor) {
     let step_by = |n: usize| {

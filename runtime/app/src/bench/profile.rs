@@ -10,8 +10,14 @@ pub struct StepTime {
     pub op: String,
     /// Which kernel ran.
     pub kernel: String,
+    /// Dtype and shape of its first output.
+    pub output: String,
+    /// Multiply-adds of one run, 0 where the op has no formula.
+    pub macs: u64,
     /// Milliseconds per run (mean).
     pub ms: f64,
+    /// Milliseconds of the fastest run.
+    pub min_ms: f64,
 }
 
 /// All steps of one kind.
@@ -23,6 +29,8 @@ pub struct OpRow {
     pub kernel: String,
     /// How many steps of the plan.
     pub steps: usize,
+    /// Multiply-adds of one run of all of them, 0 where the op has no formula.
+    pub macs: u64,
     /// Milliseconds per run of all of them.
     pub ms: f64,
     /// Their part of all steps' time, 0 to 1.
@@ -37,10 +45,12 @@ pub fn by_op(steps: &[StepTime]) -> Vec<OpRow> {
             op: s.op.clone(),
             kernel: s.kernel.clone(),
             steps: 0,
+            macs: 0,
             ms: 0.0,
             share: 0.0,
         });
         row.steps += 1;
+        row.macs += s.macs;
         row.ms += s.ms;
     }
     let total: f64 = steps.iter().map(|s| s.ms).sum();
@@ -62,7 +72,10 @@ mod tests {
             name: "n".into(),
             op: op.into(),
             kernel: kernel.into(),
+            output: "f32 1".into(),
+            macs: 7,
             ms,
+            min_ms: ms,
         };
         let rows = by_op(&[
             step("Conv", "a", 1.0),
@@ -76,6 +89,7 @@ mod tests {
             seen,
             [("Conv", "a", 2, 6.0, 0.75), ("Add", "b", 1, 1.0, 0.125), ("Conv", "c", 1, 1.0, 0.125)]
         );
+        assert_eq!(rows[0].macs, 14);
         assert!(by_op(&[]).is_empty());
         assert_eq!(by_op(&[step("Add", "b", 0.0)])[0].share, 0.0);
     }

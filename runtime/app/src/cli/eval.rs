@@ -1,45 +1,136 @@
 use super::Exit;
+use super::flags::{DetectFlags, RunFlags};
 use super::ui::{Stop, Ui};
-use saltica::eval::{Dataset, Metrics, evaluate, read_detections};
+use saltica::bench::{FrameTime, Stages, stages};
+use saltica::eval::{
+    Dataset, Detection, Metrics, class_categories, evaluate, locate_images, read_detections, write_detections,
+};
 use saltica::report::{Align, Style, Table, number};
+use saltica::{Detections, Error, ErrorKind, Image};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Most objects a picture, as COCO counts them.
+const MAX_DETECTIONS: usize = 100;
+/// Low, because precision is measured at every recall.
+const CONFIDENCE: f32 = 0.01;
 
 /// Measure mean average precision on a COCO data set
+///
+/// Runs a model on the pictures of an annotation file, or scores detections that were made before (--detections).
+/// --conf is 0.01 unless given, and a box counts once for each class above it, as is usual where precision is measured
+/// (see --one-label).
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// COCO annotation file (JSON)
     #[arg(long, value_name = "ANNOTATIONS.json")]
     coco: PathBuf,
-    /// Score these detections (COCO results format, of any program)
-    #[arg(long, value_name = "FILE.json")]
-    detections: PathBuf,
+    /// Folder of the pictures; they may be in sub-folders
+    #[arg(value_name = "IMAGES_DIR", required_unless_present = "detections")]
+    images: Option<PathBuf>,
+    /// ONNX file
+    #[arg(long, short, value_name = "FILE.onnx", required_unless_present = "detections")]
+    model: Option<PathBuf>,
+    /// Score these detections (COCO results format, of any program) in place of a model's
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["model", "images"])]
+    detections: Option<PathBuf>,
+    /// Write the detections to this file (COCO results format)
+    #[arg(long, value_name = "FILE.json", conflicts_with = "detections")]
+    save_detections: Option<PathBuf>,
+    /// Leave out pictures that are not in the folder, in place of an error
+    #[arg(long)]
+    skip_missing: bool,
+    /// Count a box for its best class alone, as `detect` does
+    #[arg(long)]
+    one_label: bool,
+    /// Leave boxes that stick out of the picture as they are, to compare with programs that do
+    #[arg(long)]
+    no_clip: bool,
+    #[command(flatten)]
+    detect: DetectFlags,
+    #[command(flatten)]
+    run: RunFlags,
 }
 
 #[derive(Serialize)]
 struct EvalRecord<'a> {
     annotations: String,
+    model: Option<String>,
+    head: Option<String>,
+    conf: Option<f32>,
+    iou: Option<f32>,
+    multi_label: Option<bool>,
+    clip: Option<bool>,
     images: usize,
+    failed: usize,
     objects: usize,
     detections: usize,
     #[serde(flatten)]
     metrics: &'a Metrics,
+    time_ms: Option<Stages>,
     warnings: &'a [String],
 }
 
+/// What a model made of the pictures.
+#[derive(Default)]
+struct Made {
+    detections: Vec<Detection>,
+    times: Vec<FrameTime>,
+    failed: usize,
+    head: Option<String>,
+    conf: Option<f32>,
+    iou: Option<f32>,
+}
+
+/// Refuses to write the detections over what they are made from. Pictures are not listed: a JSON file belongs beside
+/// them, not under a picture's name.
+fn keep_inputs(args: &Args, file: &Path) -> Result<(), Error> {
+    let Ok(target) = file.canonicalize() else { return Ok(()) };
+    let inputs = [Some(&args.coco), args.model.as_ref(), args.detections.as_ref()];
+    let is_input = inputs.into_iter().flatten().any(|i| i.canonicalize().is_ok_and(|i| i == target));
+    let folder = args.images.as_ref().and_then(|f| f.canonicalize().ok());
+    let in_images =
+        folder.is_some_and(|f| target.starts_with(f)) && file.extension().is_none_or(|e| e != "json");
+    if is_input || in_images {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("--save-detections would overwrite the input {}: give another file", file.display()),
+        ));
+    }
+    Ok(())
+}
+
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
-    let dataset = Dataset::read(&args.coco)?;
+    let mut dataset = Dataset::read(&args.coco)?;
+    if let Some(file) = &args.save_detections {
+        keep_inputs(args, file)?;
+    }
+    let made = match (&args.detections, &args.model, &args.images) {
+        (Some(file), ..) => Made { detections: read_detections(file)?, ..Made::default() },
+        (None, Some(model), Some(images)) => detect_all(args, model, images, &mut dataset, ui)?,
+        _ => return Err(Error::new(ErrorKind::Usage, "give a model and a folder, or --detections").into()),
+    };
     for w in &dataset.warnings {
         ui.warn(&format!("{}: {w}", args.coco.display()));
     }
-    let detections = read_detections(&args.detections)?;
-    let metrics = evaluate(&dataset, &detections)?;
+    if let Some(file) = &args.save_detections {
+        write_detections(file, &made.detections)?;
+    }
+    let metrics = evaluate(&dataset, &made.detections)?;
     let record = EvalRecord {
         annotations: args.coco.display().to_string(),
+        model: args.model.as_ref().map(|m| m.display().to_string()),
+        head: made.head,
+        conf: made.conf,
+        iou: made.iou,
+        multi_label: args.model.is_some().then_some(!args.one_label),
+        clip: args.model.is_some().then_some(!args.no_clip),
         images: dataset.images.len(),
+        failed: made.failed,
         objects: dataset.annotations.iter().filter(|a| !a.crowd).count(),
-        detections: detections.len(),
+        detections: made.detections.len(),
         metrics: &metrics,
+        time_ms: stages(&made.times),
         warnings: &dataset.warnings,
     };
     if ui.json {
@@ -47,7 +138,104 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     } else {
         ui.text(&text(&record, ui.style))?;
     }
-    Ok(Exit::Done)
+    Ok(if made.failed > 0 { Exit::SomeFailed } else { Exit::Done })
+}
+
+/// Runs the model on every picture of the data set. A picture that cannot be read counts, as one where nothing was found.
+fn detect_all(
+    args: &Args,
+    model: &Path,
+    folder: &Path,
+    dataset: &mut Dataset,
+    ui: &mut Ui,
+) -> Result<Made, Stop> {
+    let files = present(dataset, locate_images(dataset, folder)?, folder, args.skip_missing)?;
+    let builder = args.detect.builder(&args.run)?.multi_label(!args.one_label).clip(!args.no_clip);
+    let mut detector = builder.load(model)?;
+    if args.detect.conf.is_none() {
+        detector.params_mut().conf = CONFIDENCE;
+    }
+    if args.detect.max_det.is_none() {
+        detector.params_mut().max_det = MAX_DETECTIONS;
+    }
+    let labels = detector.head().labels().map(|l| l.names().to_vec()).unwrap_or_default();
+    let classes = detector.head().classes().unwrap_or(dataset.categories.len());
+    let categories = class_categories(dataset, classes, &labels)?;
+    let mut made = Made {
+        head: Some(detector.head().to_string()),
+        conf: Some(detector.params().conf),
+        iou: Some(detector.params().iou),
+        ..Made::default()
+    };
+    let bar = ui.progress(files.len() as u64, "pictures");
+    let mut found = Detections::new();
+    for (image, file) in dataset.images.iter().zip(&files) {
+        let looked =
+            Image::open(file).map_err(Error::from).and_then(|p| detector.detect_into(&p, &mut found));
+        match looked {
+            Ok(time) => {
+                made.times.push(time);
+                made.detections.extend(found.items().iter().filter_map(|d| {
+                    let [left, top, right, bottom] = d.bbox.map(f64::from);
+                    Some(Detection {
+                        image_id: image.id,
+                        category_id: (*categories.get(d.class as usize)?)?,
+                        bbox: [left, top, right - left, bottom - top],
+                        score: f64::from(d.score),
+                    })
+                }));
+            }
+            Err(e) => {
+                made.failed += 1;
+                bar.suspend(|| ui.error(&e.to_string()));
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(made)
+}
+
+/// The files of the data set's pictures. Where some are missing: an error, or, if they are to be skipped, a data set
+/// without them.
+fn present(
+    dataset: &mut Dataset,
+    found: Vec<Option<PathBuf>>,
+    folder: &Path,
+    skip: bool,
+) -> Result<Vec<PathBuf>, Error> {
+    let missing: Vec<&str> = dataset
+        .images
+        .iter()
+        .zip(&found)
+        .filter(|(_, f)| f.is_none())
+        .map(|(image, _)| image.file_name.as_str())
+        .collect();
+    if !missing.is_empty() && (!skip || missing.len() == found.len()) {
+        return Err(Error::new(
+            ErrorKind::Io,
+            format!(
+                "{} of {} pictures are not in {} nor in its sub-folders, the first is {}: give the right folder{}",
+                missing.len(),
+                found.len(),
+                folder.display(),
+                missing[0],
+                if skip { "" } else { ", or leave them out with --skip-missing" }
+            ),
+        ));
+    }
+    if !missing.is_empty() {
+        dataset.warnings.push(format!(
+            "{} pictures are not in {}: left out",
+            missing.len(),
+            folder.display()
+        ));
+        let mut keep = found.iter().map(Option::is_some);
+        dataset.images.retain(|_| keep.next().unwrap_or(false));
+        let ids: std::collections::HashSet<i64> = dataset.images.iter().map(|i| i.id).collect();
+        dataset.annotations.retain(|a| ids.contains(&a.image_id));
+    }
+    Ok(found.into_iter().flatten().collect())
 }
 
 fn text(r: &EvalRecord<'_>, style: Style) -> String {
@@ -93,11 +281,15 @@ fn text(r: &EvalRecord<'_>, style: Style) -> String {
     ] {
         all.row([name, &number(ap, 4), "", "", "", "", &number(ar, 4)]);
     }
+    let speed = r.time_ms.map_or_else(String::new, |t| {
+        format!(", {} ms a picture (median; the model {} ms)", number(t.total.p50, 1), number(t.infer.p50, 1))
+    });
     format!(
-        "{}\n{}\n{} images, {} objects, {} detections\n",
+        "{}\n{}\n{} images ({} failed), {} objects, {} detections{speed}\n",
         classes.render(style),
         all.render(style),
         r.images,
+        r.failed,
         r.objects,
         r.detections
     )

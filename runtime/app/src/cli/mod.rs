@@ -1,7 +1,12 @@
 //! The command line: one module a subcommand, and what they share.
 
+mod bench;
+mod detect;
 mod doctor;
 mod eval;
+mod flags;
+mod infer;
+mod inspect;
 mod ui;
 
 use clap::{Parser, Subcommand};
@@ -13,6 +18,8 @@ use ui::{Stop, Ui};
 enum Exit {
     /// Everything asked for was done.
     Done = 0,
+    /// Some inputs failed, the others were done.
+    SomeFailed = 1,
     /// Nothing was done: wrong usage, or something that all depends on cannot be loaded.
     Unusable = 2,
 }
@@ -42,6 +49,10 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Detect(detect::Args),
+    Infer(infer::Args),
+    Inspect(inspect::Args),
+    Bench(bench::Args),
     Eval(eval::Args),
     Doctor(doctor::Args),
 }
@@ -57,6 +68,10 @@ pub(crate) fn main() -> ExitCode {
     ui::remove_half_files_on_interrupt();
     let mut ui = Ui::new(args.json);
     let result = match args.command {
+        Command::Detect(a) => detect::run(&a, &mut ui),
+        Command::Infer(a) => infer::run(&a, &mut ui),
+        Command::Inspect(a) => inspect::run(&a, &mut ui),
+        Command::Bench(a) => bench::run(&a, &mut ui),
         Command::Eval(a) => eval::run(&a, &mut ui),
         Command::Doctor(a) => doctor::run(&a, &mut ui),
     };

@@ -1,6 +1,7 @@
 //! Where output goes: records or text to stdout, errors and progress to stderr.
 
 use super::INTERRUPTED;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use saltica::report::{self, Style};
 use saltica::{Error, ErrorKind, output};
 use serde::Serialize;
@@ -60,6 +61,16 @@ impl Ui {
     fn tell(&self, label: &str, message: &str) {
         // Whoever closed stderr does not want to know.
         let _ = writeln!(io::stderr(), "{label} {message}");
+    }
+
+    /// A bar on stderr for `steps` steps of long work; invisible where stderr is no terminal.
+    pub(super) fn progress(&self, steps: u64, what: &str) -> ProgressBar {
+        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+        let template = "{prefix} {wide_bar} {pos}/{len} {eta} left";
+        bar.with_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        )
+        .with_prefix(what.to_owned())
     }
 }
 

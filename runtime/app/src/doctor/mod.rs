@@ -68,6 +68,14 @@ impl Probe {
         Probe { root: root.into(), library_path: Vec::new() }
     }
 
+    /// Bytes a plan may take unless a limit is given: what the machine has available, or what this process's control group
+    /// allows, whichever is less. Absent where neither can be read.
+    pub fn memory_budget(&self) -> Option<u64> {
+        let group = cgroup::probe(self).memory_bytes.map(|limit| limit.value as u64);
+        let machine = memory::probe(self).available_bytes;
+        group.into_iter().chain(machine).min()
+    }
+
     /// Looks everywhere. What cannot be read is absent in the report.
     pub fn report(&self) -> Report {
         let (cpu, memory, limits, gpu) =
@@ -175,6 +183,7 @@ mod tests {
         assert_eq!(r.cpu.allowed, [0, 1, 2, 3]);
         assert!(r.advice[0].contains("1.50 of its 4 cores"), "{:?}", r.advice);
         assert!(r.advice[1].contains("512 MiB of the machine's 7812 MiB"), "{:?}", r.advice);
+        assert_eq!(probe.memory_budget(), Some(512 << 20));
     }
 
     #[test]

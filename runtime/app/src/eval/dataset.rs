@@ -3,6 +3,7 @@
 use crate::{Error, ErrorKind, Result, output};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
 use std::path::Path;
 
 /// One picture of a data set.
@@ -133,8 +134,18 @@ fn bad(what: String) -> Error {
     Error::new(ErrorKind::Format, what)
 }
 
+/// Most bytes of an annotation file: four times COCO's largest.
+const FILE_LIMIT: u64 = 2 << 30;
+
 fn read_text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_LIMIT + 1).read_to_string(&mut text))
+        .map_err(|e| Error::io("read", path, &e))?;
+    if text.len() as u64 > FILE_LIMIT {
+        return Err(bad(format!("{}: more than {FILE_LIMIT} bytes", path.display())));
+    }
+    Ok(text)
 }
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a str, path: &Path, what: &str) -> Result<T> {

@@ -7,11 +7,13 @@
 //! The rules are those of the COCO detection challenge as pycocotools 2.0.11 (`COCOeval`, `iouType='bbox'`) applies them;
 //! `tests/coco_reference.rs` holds its numbers for the same boxes.
 
+mod classes;
 mod dataset;
 mod locate;
 mod matching;
 mod metrics;
 
+pub use classes::class_categories;
 pub use dataset::{Annotation, Category, Dataset, Detection, ImageInfo, read_detections, write_detections};
 pub use locate::locate_images;
 pub use metrics::{ClassMetrics, Metrics, evaluate};

@@ -2,8 +2,12 @@
 //!
 //! `SCHEMA.md` beside this crate's manifest documents every record; the tests hold the program's output against it.
 
+mod frame;
 mod table;
 
+pub use frame::{
+    ErrorRecord, FrameId, FrameRecord, Object, Oriented, Point, Runs, SummaryRecord, Times, objects,
+};
 pub use table::{Align, Style, Table, bytes, number};
 
 use serde::Serialize;

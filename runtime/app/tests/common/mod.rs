@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail")]
 
+pub(crate) mod models;
 pub(crate) mod schema;
 
 use std::path::PathBuf;

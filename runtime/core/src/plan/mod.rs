@@ -76,7 +76,8 @@ pub enum PlanOutput {
 pub struct PlanReport {
     /// Arena without kernel scratch; inputs and outputs included.
     pub arena_bytes: usize,
-    /// The largest sum of bytes of values that must live at once: no arena can be smaller.
+    /// The largest sum of bytes of values that must live at once: no arena of ops that do
+    /// not work in place can be smaller.
     pub lower_bound: usize,
     /// Kernel scratch behind the arena.
     pub scratch_bytes: usize,
@@ -104,7 +105,7 @@ impl PlanReport {
 
     /// Everything a run occupies: weights, arena, scratch.
     pub fn total_bytes(&self) -> usize {
-        self.weight_bytes + self.arena_bytes + self.scratch_bytes
+        self.weight_bytes.saturating_add(self.arena_bytes).saturating_add(self.scratch_bytes)
     }
 }
 
@@ -131,7 +132,7 @@ impl Plan {
     pub fn new(mut settled: Settled, backend: &dyn Backend) -> Result<Plan> {
         name_unread_outputs(&mut settled)?;
         let Settled { graph, facts } = &settled;
-        let places = place::place(graph, facts, backend, &[]);
+        let places = place::place(graph, facts, backend);
         let (drafts, output_places) = draft(&settled, &places)?;
         let dynamic = |n: &Node| n.outputs.iter().flatten().any(|id| facts[id.index()].is_none());
         let tail: Vec<Node> = graph.nodes.iter().filter(|n| dynamic(n)).cloned().collect();

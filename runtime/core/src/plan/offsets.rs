@@ -23,7 +23,7 @@ impl Block {
     }
 }
 
-/// The largest sum of bytes alive at one step: no arena can be smaller.
+/// The largest sum of bytes alive at one step: no arena can be smaller, since no op works in place.
 pub fn lower_bound(blocks: &[Block]) -> usize {
     let mut changes: Vec<(usize, bool, usize)> = Vec::with_capacity(blocks.len() * 2);
     for b in blocks {
@@ -69,7 +69,9 @@ pub fn assign(blocks: &[Block]) -> (Vec<usize>, usize) {
         keep(order, &mut best);
     }
     let mut random = 0x9E37_79B9_7F4A_7C15u64;
-    for _ in 0..256 {
+    // Each try is quadratic in the blocks: unfused graphs of thousands get fewer.
+    let tries = ((1usize << 26) / (blocks.len() * blocks.len()).max(1)).min(256);
+    for _ in 0..tries {
         let Some((order, _, total)) = &best else { break };
         // Every block is rounded up to the alignment, so the bound is met when nothing above that rounding is left.
         if *total <= bound + ALIGN || blocks.len() < 3 {

@@ -25,6 +25,18 @@ pub(super) struct Place {
     pub layout: Layout,
 }
 
+impl Place {
+    /// Whether both name the same elements in the same order. The stride of a dim of size 1 says nothing.
+    fn is_same(&self, other: &Place) -> bool {
+        let strides =
+            self.layout.strides().iter().zip(other.layout.strides()).zip(self.layout.shape().iter());
+        self.root == other.root
+            && self.offset == other.offset
+            && self.layout.shape() == other.layout.shape()
+            && strides.into_iter().all(|((a, b), &d)| d <= 1 || a == b)
+    }
+}
+
 /// The outcome, indexed like the graph's values and nodes.
 pub(super) struct Places {
     /// Place of each value; `None` for constants, dynamic values and values nobody makes.
@@ -45,6 +57,8 @@ struct Placer<'a> {
     home: Vec<Option<(ValueId, usize, Layout)>>,
     is_output: Vec<bool>,
     producers: Vec<Option<usize>>,
+    /// For each value: the nodes whose first input it is.
+    viewers: Vec<Vec<usize>>,
 }
 
 /// The view a node makes of its first input, per output; `None` if it is no view.
@@ -96,10 +110,15 @@ impl Placer<'_> {
 
     /// The layouts that values would like, producers before consumers.
     fn wishes(&mut self) {
+        // An image's few channels fill no vector: it stays as it came, its rows are the runs.
+        const FEW: usize = 4;
         let mut conv_input = vec![false; self.graph.values.len()];
         for node in &self.graph.nodes {
-            if let (Op::Conv(_) | Op::QuantConv(_), Some(Some(x))) = (&node.op, node.inputs.first()) {
-                conv_input[x.index()] = true;
+            if let (Op::Conv(_) | Op::QuantConv(_) | Op::ConvInteger(_), Some(Some(x))) =
+                (&node.op, node.inputs.first())
+            {
+                let channels = self.shape(*x).and_then(|s| s.get(1).copied());
+                conv_input[x.index()] = channels.is_some_and(|c| c > FEW);
             }
         }
         for &id in &self.graph.inputs {
@@ -175,7 +194,7 @@ impl Placer<'_> {
             let producer = self.producers[id.index()]?;
             let output = self.graph.nodes[producer].outputs.iter().position(|o| *o == Some(id))?;
             let (source, map) = view_of(self.graph, self.facts, producer, output)?;
-            let (start, len) = map.range_of(axis)?;
+            let (start, len) = map.range_of(axis, &self.shape(source)?)?;
             if start != next || *whole.get_or_insert(source) != source {
                 return None;
             }
@@ -193,6 +212,7 @@ impl Placer<'_> {
         if self.producers[root.index()].is_none()
             || self.is_output[root.index()]
             || self.home[root.index()].is_some()
+            || self.shape(root) != Some(*layout.shape())
             || layout.may_self_overlap()
         {
             return false;
@@ -201,19 +221,21 @@ impl Placer<'_> {
         self.views_survive(root, wish, layout)
     }
 
-    fn views_survive(&self, id: ValueId, old: &Layout, new: &Layout) -> bool {
-        for (n, node) in self.graph.nodes.iter().enumerate() {
-            if node.inputs.first() != Some(&Some(id)) {
-                continue;
-            }
-            for (o, out) in node.outputs.iter().enumerate() {
-                let (Some(out), Some((_, map))) = (out, view_of(self.graph, self.facts, n, o)) else {
-                    continue;
-                };
-                match (map.apply(old), map.apply(new)) {
-                    (Some((old, _)), Some((new, _))) if self.views_survive(*out, &old, &new) => {}
-                    (None, _) => {}
-                    _ => return false,
+    /// Whether every view of a root that its wished layout can express is also expressed by another. Walks the chain of
+    /// views with a list of its own: a file may stack them deeper than a call stack goes.
+    fn views_survive(&self, root: ValueId, old: &Layout, new: &Layout) -> bool {
+        let mut open = vec![(root, *old, *new)];
+        while let Some((id, old, new)) = open.pop() {
+            for &n in &self.viewers[id.index()] {
+                for (o, out) in self.graph.nodes[n].outputs.iter().enumerate() {
+                    let (Some(out), Some((_, map))) = (out, view_of(self.graph, self.facts, n, o)) else {
+                        continue;
+                    };
+                    match (map.apply(&old), map.apply(&new)) {
+                        (Some((old, _)), Some((new, _))) => open.push((*out, old, new)),
+                        (None, _) => {}
+                        (Some(_), None) => return false,
+                    }
                 }
             }
         }
@@ -264,16 +286,17 @@ impl Placer<'_> {
     }
 }
 
-/// Places every value of a settled graph. `no_homes` lists roots that must own their buffer (see the plan).
-pub(super) fn place(
-    graph: &Graph,
-    facts: &[Option<OutFact>],
-    backend: &dyn Backend,
-    no_homes: &[ValueId],
-) -> Places {
+/// Places every value of a settled graph.
+pub(super) fn place(graph: &Graph, facts: &[Option<OutFact>], backend: &dyn Backend) -> Places {
     let mut is_output = vec![false; graph.values.len()];
-    for id in graph.outputs.iter().chain(no_homes) {
+    for id in &graph.outputs {
         is_output[id.index()] = true;
+    }
+    let mut viewers = vec![Vec::new(); graph.values.len()];
+    for (n, node) in graph.nodes.iter().enumerate() {
+        if let Some(Some(first)) = node.inputs.first() {
+            viewers[first.index()].push(n);
+        }
     }
     let mut placer = Placer {
         graph,
@@ -283,6 +306,7 @@ pub(super) fn place(
         home: vec![None; graph.values.len()],
         is_output,
         producers: graph.producers(),
+        viewers,
     };
     placer.wishes();
     let mut to_copy = vec![Vec::new(); graph.nodes.len()];
@@ -378,10 +402,13 @@ fn parts_to_copy(placer: &Placer<'_>, places: &Places, node: usize, inputs: &[us
     let mut parts = Vec::new();
     for (i, id) in node.inputs.iter().enumerate() {
         let len = id.and_then(|id| placer.shape(id)).map_or(0, |s| s[axis]);
-        if inputs.contains(&i)
-            && let Ok((layout, offset)) = parent.layout.sliced(axis, start, len, 1)
-        {
-            parts.push((i, Place { layout, offset: parent.offset + offset, ..parent }));
+        if let Ok((layout, offset)) = parent.layout.sliced(axis, start, len, 1) {
+            let part = Place { layout, offset: parent.offset + offset, ..parent };
+            // What was housed must have landed where the concat reads it; if a view on the way failed, it is copied.
+            let landed = id.and_then(|id| places.values[id.index()]).is_some_and(|p| p.is_same(&part));
+            if inputs.contains(&i) || !landed {
+                parts.push((i, part));
+            }
         }
         start += len;
     }

@@ -3,25 +3,27 @@
 
 use super::CpuBackend;
 use crate::gemm::PackedMatrix;
+use crate::reduce::Fold;
 use crate::resize::Tap;
-use crate::{Isa, PackedConv, Pool, Result, copy as copying, elementwise, gemm as product, pooling};
+use crate::{Isa, PackedConv, PackedConvTranspose, Pool, Result};
+use crate::{copy as copying, elementwise, gemm as product, pooling};
 use saltica_core::{Error, ErrorKind, Kernel, StepDesc};
 use saltica_models::graph::ops as model;
 use saltica_models::graph::{Activation, Op};
-use saltica_tensor::{DType, Layout, Shape, StepViews, View, ViewMut};
+use saltica_tensor::{DType, Layout, Shape, StepViews, Tensor, View, ViewMut};
 use std::sync::Arc;
 
 /// A kernel ready to run.
 pub(super) type Choice = Box<dyn Kernel>;
 
 /// A kernel made of a function over a step's views.
-struct Step<F> {
-    label: String,
-    scratch: usize,
-    weights: usize,
+pub(super) struct Step<F> {
+    pub(super) label: String,
+    pub(super) scratch: usize,
+    pub(super) weights: usize,
     /// Inputs that were packed and are not read again.
-    packed: Vec<usize>,
-    run: F,
+    pub(super) packed: Vec<usize>,
+    pub(super) run: F,
 }
 
 impl<F> Kernel for Step<F>
@@ -50,7 +52,7 @@ where
     }
 }
 
-fn step<F>(label: String, run: F) -> Step<F>
+pub(super) fn step<F>(label: String, run: F) -> Step<F>
 where
     F: Fn(&[Option<View<'_>>], &mut [ViewMut<'_>], &mut [u8]) -> Result<()> + Send + Sync,
 {
@@ -58,11 +60,11 @@ where
 }
 
 /// Input `i` of a step that has one (the planner and the shape rules have seen to it).
-fn at<'v, 'a>(inputs: &'v [Option<View<'a>>], i: usize) -> Result<&'v View<'a>> {
+pub(super) fn at<'v, 'a>(inputs: &'v [Option<View<'a>>], i: usize) -> Result<&'v View<'a>> {
     inputs.get(i).and_then(Option::as_ref).ok_or_else(|| crate::Error::shape(format!("input {i} is missing")))
 }
 
-fn dtype(step: &StepDesc<'_>, i: usize) -> Option<DType> {
+pub(super) fn dtype(step: &StepDesc<'_>, i: usize) -> Option<DType> {
     step.inputs.get(i)?.as_ref().map(|o| o.dtype)
 }
 
@@ -72,30 +74,34 @@ fn all_f32(step: &StepDesc<'_>) -> bool {
         && step.outputs.iter().all(|(d, _)| *d == DType::F32)
 }
 
-fn layout(step: &StepDesc<'_>, i: usize) -> Option<Layout> {
+pub(super) fn layout(step: &StepDesc<'_>, i: usize) -> Option<Layout> {
     step.inputs.get(i)?.as_ref().map(|o| o.layout)
 }
 
-fn names(cpu: &CpuBackend) -> (Isa, Arc<Pool>, String) {
+pub(super) fn names(cpu: &CpuBackend) -> (Isa, Arc<Pool>, String) {
     (cpu.isa, Arc::clone(&cpu.pool), format!("{}", cpu.isa))
+}
+
+/// The constants of a convolution, weights and bias; `None` if one of them is computed.
+pub(super) fn conv_constants<'t>(desc: &StepDesc<'t>) -> Option<(&'t Tensor, Option<&'t Tensor>)> {
+    let constant = |i: usize| desc.inputs.get(i).and_then(Option::as_ref).map(|o| o.constant);
+    let weights = constant(1)??;
+    match constant(2) {
+        None => Some((weights, None)),
+        Some(bias) => Some((weights, Some(bias?))),
+    }
 }
 
 pub(super) fn conv(cpu: &CpuBackend, op: &model::Conv, desc: &StepDesc<'_>) -> Result<Option<Choice>> {
     let (pool, isa) = (Arc::clone(&cpu.pool), cpu.isa);
-    let constant = |i: usize| desc.inputs.get(i).and_then(Option::as_ref).map(|o| o.constant);
-    let (Some(Some(weights)), Some(x)) = (constant(1), layout(desc, 0)) else { return Ok(None) };
-    let bias = match constant(2) {
-        Some(None) => return Ok(None),
-        Some(Some(bias)) => Some(bias),
-        None => None,
-    };
+    let (Some((weights, bias)), Some(x)) = (conv_constants(desc), layout(desc, 0)) else { return Ok(None) };
     if !all_f32(desc) {
         return Ok(None);
     }
-    let packed: Arc<PackedConv> =
-        cpu.cache.conv(op, weights, bias, || PackedConv::new(isa, op, weights, bias))?;
-    let made = Step {
-        label: format!("conv {isa}"),
+    let constants: Vec<&Tensor> = std::iter::once(weights).chain(bias).collect();
+    let packed = cpu.convs.get(op, &constants, || PackedConv::new(isa, op, weights, bias))?;
+    Ok(Some(Box::new(Step {
+        label: packed.label(),
         scratch: packed.scratch_bytes(&x, pool.threads()),
         weights: packed.bytes(),
         packed: vec![1, 2],
@@ -103,8 +109,90 @@ pub(super) fn conv(cpu: &CpuBackend, op: &model::Conv, desc: &StepDesc<'_>) -> R
             let residual = inputs.get(3).and_then(Option::as_ref);
             packed.run(&pool, at(inputs, 0)?, residual, &mut outputs[0], scratch)
         },
+    })))
+}
+
+pub(super) fn conv_transpose(
+    cpu: &CpuBackend,
+    op: &model::ConvTranspose,
+    desc: &StepDesc<'_>,
+) -> Result<Option<Choice>> {
+    let (Some((weights, bias)), Some(x), Some((_, y))) =
+        (conv_constants(desc), layout(desc, 0), desc.outputs.first())
+    else {
+        return Ok(None);
     };
-    Ok(Some(Box::new(made)))
+    let (&[_, _, h, w], &[_, _, oh, ow]) = (x.shape().dims(), y.shape().dims()) else { return Ok(None) };
+    if !all_f32(desc) {
+        return Ok(None);
+    }
+    let pool = Arc::clone(&cpu.pool);
+    let Some(packed) = PackedConvTranspose::new(cpu.isa, op, weights, bias, [h, w], [oh, ow])? else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(Step {
+        label: packed.label(),
+        scratch: packed.scratch_bytes(&x, pool.threads()),
+        weights: packed.bytes(),
+        packed: vec![1, 2],
+        run: move |inputs: &[Option<View<'_>>], outputs: &mut [ViewMut<'_>], scratch: &mut [u8]| {
+            packed.run(&pool, at(inputs, 0)?, &mut outputs[0], scratch)
+        },
+    })))
+}
+
+pub(super) fn reduce(cpu: &CpuBackend, op: &model::Reduce, desc: &StepDesc<'_>) -> Option<Choice> {
+    let fold = match op.kind {
+        model::ReduceKind::Sum => Fold::Sum,
+        model::ReduceKind::Mean => Fold::Mean,
+        model::ReduceKind::Max => Fold::Max,
+        model::ReduceKind::Min => Fold::Min,
+        _ => return None,
+    };
+    let x = layout(desc, 0)?;
+    let rank = x.shape().rank();
+    let axes: Vec<i64> = match desc.inputs.get(1).and_then(Option::as_ref) {
+        Some(axes) => axes.constant?.as_slice::<i64>().ok()?.to_vec(),
+        None => op.axes.clone().unwrap_or_default(),
+    };
+    let mut gone = vec![axes.is_empty() && !op.noop_with_empty_axes; rank];
+    for axis in axes {
+        gone[Shape::axis(axis, rank).ok()?] = true;
+    }
+    folding(cpu, fold, gone, desc)
+}
+
+pub(super) fn global_pool(cpu: &CpuBackend, op: &model::GlobalPool, desc: &StepDesc<'_>) -> Option<Choice> {
+    let rank = layout(desc, 0)?.shape().rank();
+    let gone = (0..rank).map(|d| d >= 2).collect();
+    folding(cpu, if op.max { Fold::Max } else { Fold::Mean }, gone, desc)
+}
+
+/// The kernel that folds the dims that are `gone`; of none it would make what the reference says.
+fn folding(cpu: &CpuBackend, fold: Fold, gone: Vec<bool>, desc: &StepDesc<'_>) -> Option<Choice> {
+    let x = layout(desc, 0)?;
+    let floats = dtype(desc, 0) == Some(DType::F32) && desc.outputs.first()?.0 == DType::F32;
+    if !floats || x.shape().elements() == 0 {
+        return None;
+    }
+    let (isa, pool, name) = names(cpu);
+    Some(Box::new(step(format!("reduce {name}"), move |inputs, outputs, _| {
+        crate::reduce::reduce(isa, &pool, fold, &gone, at(inputs, 0)?, &mut outputs[0])
+    })))
+}
+
+pub(super) fn gather(cpu: &CpuBackend, op: &model::Gather, desc: &StepDesc<'_>) -> Option<Choice> {
+    /// Slices that are copied one after another; more are better walked together.
+    const MOST: usize = 64;
+    let (x, indices) = (layout(desc, 0)?, layout(desc, 1)?);
+    let axis = Shape::axis(op.axis, x.shape().rank()).ok()?;
+    if indices.shape().rank() > 1 || indices.shape().elements() > MOST {
+        return None;
+    }
+    let pool = Arc::clone(&cpu.pool);
+    Some(Box::new(step("gather copy".to_string(), move |inputs, outputs, _| {
+        copying::gather(&pool, axis, at(inputs, 0)?, at(inputs, 1)?, &mut outputs[0])
+    })))
 }
 
 pub(super) fn unary(cpu: &CpuBackend, op: &model::Unary, desc: &StepDesc<'_>) -> Option<Choice> {
@@ -112,7 +200,7 @@ pub(super) fn unary(cpu: &CpuBackend, op: &model::Unary, desc: &StepDesc<'_>) ->
         return None;
     }
     let (isa, pool, name) = names(cpu);
-    let op = op.clone();
+    let op = *op;
     Some(Box::new(step(format!("unary {name}"), move |inputs, outputs, _| {
         elementwise::unary(isa, &pool, &op, at(inputs, 0)?, &mut outputs[0])
     })))
@@ -130,11 +218,11 @@ pub(super) fn binary(cpu: &CpuBackend, op: &model::Binary, desc: &StepDesc<'_>) 
 }
 
 pub(super) fn pool(cpu: &CpuBackend, op: &model::Pool, desc: &StepDesc<'_>) -> Option<Choice> {
-    if !all_f32(desc) {
+    if !pooling::has_pool(op, dtype(desc, 0)?) || desc.outputs.len() != 1 {
         return None;
     }
     let (isa, pool, name) = names(cpu);
-    let op = op.clone();
+    let op = *op;
     Some(Box::new(step(format!("pool {name}"), move |inputs, outputs, _| {
         pooling::pool(isa, &pool, &op, at(inputs, 0)?, &mut outputs[0])
     })))

@@ -5,11 +5,13 @@
 
 mod cache;
 mod kernels;
+mod quantized;
 
-use crate::{Isa, Pool, Result};
+use crate::{Isa, PackedConv, PackedConvInteger, PackedQuantConv, Pool, Result};
 use cache::Cache;
 use kernels::Choice;
 use saltica_core::{Backend, Error, ErrorKind, Kernel, LayoutChoice, Reference, StepDesc};
+use saltica_models::graph::ops::{Conv, ConvInteger, QuantConv};
 use saltica_models::graph::{Op, OutFact};
 use std::sync::Arc;
 
@@ -17,7 +19,9 @@ use std::sync::Arc;
 pub struct CpuBackend {
     isa: Isa,
     pool: Arc<Pool>,
-    cache: Cache,
+    convs: Cache<Conv, PackedConv>,
+    quant_convs: Cache<QuantConv, PackedQuantConv>,
+    integer_convs: Cache<ConvInteger, PackedConvInteger>,
 }
 
 impl CpuBackend {
@@ -25,12 +29,22 @@ impl CpuBackend {
     /// `SALTICA_ISA` names, else the best there is. Errors name what is wrong with either.
     pub fn new(threads: Option<usize>) -> Result<CpuBackend> {
         let pool = Pool::new(threads.unwrap_or_else(Pool::default_threads))?;
-        Ok(CpuBackend { isa: Isa::from_env()?, pool: Arc::new(pool), cache: Cache::default() })
+        Ok(Self::on(Isa::from_env()?, pool))
     }
 
     /// A backend for one instruction set, for tests and comparisons.
     pub fn with_isa(isa: Isa, threads: usize) -> Result<CpuBackend> {
-        Ok(CpuBackend { isa, pool: Arc::new(Pool::new(threads)?), cache: Cache::default() })
+        Ok(Self::on(isa, Pool::new(threads)?))
+    }
+
+    fn on(isa: Isa, pool: Pool) -> CpuBackend {
+        CpuBackend {
+            isa,
+            pool: Arc::new(pool),
+            convs: Cache::default(),
+            quant_convs: Cache::default(),
+            integer_convs: Cache::default(),
+        }
     }
 
     /// The instruction set in use.
@@ -48,9 +62,20 @@ impl CpuBackend {
 fn choose(cpu: &CpuBackend, step: &StepDesc<'_>) -> Result<Option<Choice>> {
     match step.op {
         Op::Conv(op) => kernels::conv(cpu, op, step),
+        Op::QuantConv(op) => quantized::conv(cpu, op, step),
+        Op::ConvInteger(op) => quantized::integer_conv(cpu, op, step),
+        Op::ConvTranspose(op) => kernels::conv_transpose(cpu, op, step),
+        Op::DynamicQuantizeLinear(_) => Ok(quantized::dynamic(cpu, step)),
+        Op::Cast(_) => Ok(quantized::cast(cpu, step)),
+        Op::QuantizeLinear(_) => Ok(quantized::quantize(cpu, step)),
+        Op::DequantizeLinear(_) => Ok(quantized::dequantize(cpu, step)),
+        Op::Lookup(op) => Ok(quantized::lookup(cpu, op, step)),
         Op::Unary(op) => Ok(kernels::unary(cpu, op, step)),
         Op::Binary(op) => Ok(kernels::binary(cpu, op, step)),
         Op::Pool(op) => Ok(kernels::pool(cpu, op, step)),
+        Op::Reduce(op) => Ok(kernels::reduce(cpu, op, step)),
+        Op::GlobalPool(op) => Ok(kernels::global_pool(cpu, op, step)),
+        Op::Gather(op) => Ok(kernels::gather(cpu, op, step)),
         Op::Softmax(op) => Ok(kernels::softmax(cpu, op, step)),
         Op::Resize(op) => kernels::resize(cpu, op, step),
         Op::MatMul(_) => kernels::matmul(cpu, step),
@@ -67,7 +92,12 @@ impl Backend for CpuBackend {
 
     fn layout(&self, op: &Op, inputs: &[Option<OutFact>], output: OutFact) -> LayoutChoice {
         match op {
-            Op::Conv(_) | Op::QuantConv(_) | Op::Pool(_) | Op::Resize(_) | Op::ConvTranspose(_)
+            Op::Conv(_)
+            | Op::QuantConv(_)
+            | Op::ConvInteger(_)
+            | Op::Pool(_)
+            | Op::Resize(_)
+            | Op::ConvTranspose(_)
                 if output.shape.rank() == 4 =>
             {
                 LayoutChoice::ChannelsLast
@@ -81,6 +111,7 @@ impl Backend for CpuBackend {
             | Op::Lookup(_)
             | Op::QuantizeLinear(_)
             | Op::DequantizeLinear(_)
+            | Op::DynamicQuantizeLinear(_)
             | Op::Cast(_) => {
                 let like = inputs.iter().position(|i| i.is_some_and(|i| i.shape == output.shape));
                 like.map_or(LayoutChoice::Contiguous, LayoutChoice::Like)

@@ -5,9 +5,13 @@
 //! sum((x' - zx)(w' - zw)) = sum(x' w') - zx sum(w') - zw sum(x') + n zx zw over the n taps and channels, padding being zx.
 //! All but the first and third terms are constants of a channel and go into its bias.
 //!
-//! Invariants (the reason this file may use `unsafe`): as in `direct`, with a row of zero points in place of the zeros; and
-//! where channels do not come in runs of a multiple of four, each pixel's window is first gathered into the worker's own
-//! scratch.
+//! Four neighbouring inputs meet four weights at a time. In most layers they are channels of a pixel. A stem has too few
+//! channels for that: there they are the columns of a window's row in one plane, rows padded with weights of zero, which an
+//! image whose planes lie one after another has as runs.
+//!
+//! Invariants (the reason this file may use `unsafe`): as in `direct`, with a row of zero points in place of the zeros; where
+//! a window's inputs do not lie as the weights do, it is first gathered into the worker's own scratch; rows that are longer
+//! than the window's are read in place only if they end before the input does.
 
 use super::int_depthwise::IntDepthwise;
 use super::int_finish::{IntFinish, Requantize};
@@ -21,7 +25,7 @@ use crate::pool::Pool;
 use crate::ptr::Shared;
 use crate::simd::{Kernel, Simd, dispatch};
 use crate::{Error, Result};
-use saltica_models::graph::ops::{QuantConv, window::Window};
+use saltica_models::graph::ops::{ConvInteger, QuantConv, window::Window};
 use saltica_tensor::storage::AlignedBytes;
 use saltica_tensor::{DType, Layout, Tensor, View, ViewMut};
 
@@ -38,11 +42,20 @@ pub struct PackedQuantConv {
     channels: [usize; 2],
     x_dtype: DType,
     y_dtype: DType,
-    /// Zero point of x after the shift.
-    x_zero: i32,
-    how: Requantize,
+    finish: Finish,
     kernel: Kind,
 }
+
+/// What becomes of the sums.
+enum Finish {
+    /// x's zero point is known, the sums leave through an epilogue.
+    Known(i32, Requantize),
+    /// x's zero point comes with x, the sums leave as they are.
+    Later,
+}
+
+/// A convolution of 8-bit numbers to i32 whose zero point of x comes with each run, as [`ConvInteger`] defines it.
+pub struct PackedConvInteger(PackedQuantConv);
 
 enum Kind {
     Dense(Dense),
@@ -50,14 +63,172 @@ enum Kind {
 }
 
 struct Dense {
-    /// `[group][blocks][quads][BLOCK][4]`, then `in` bytes that are x's zero point as it is stored.
+    /// `[group][blocks][quads][BLOCK][4]`.
     weights: AlignedBytes,
     /// Groups of four inputs in a whole window.
     quads: usize,
-    /// `[group][blocks][BLOCK]`, zero points worked in.
+    /// Bytes of a window's row in one plane, padded to a multiple of four, if that is the order of the weights:
+    /// `[rows][in][columns]`. Else they lie as `[rows][columns][in]`.
+    planes: Option<usize>,
+    /// `[group][blocks][BLOCK]`; x's zero point, if it is known, worked in.
     bias: Vec<i32>,
+    /// What each step of x's zero point takes from a sum, in the same order.
+    per_zero: Vec<i32>,
     /// The weights' zero points in the same order; empty if all are zero.
     w_zero: Vec<i32>,
+}
+
+/// An op's weights, checked.
+struct Weights<'a> {
+    bytes: &'a [u8],
+    o: usize,
+    ic: usize,
+    /// The op's window with the weights' kernel.
+    window: Window,
+    /// Taken away from unsigned weights.
+    shift: i32,
+}
+
+impl<'a> Weights<'a> {
+    fn new(window: &Window, group: usize, x_dtype: DType, weights: &'a Tensor) -> Result<Self> {
+        let bytes = |d: DType| matches!(d, DType::I8 | DType::U8);
+        let &[o, ic, kh, kw] = weights.shape().dims() else {
+            return Err(Error::shape(format!("weights are {}, rank 4 expected", weights.shape())));
+        };
+        if !bytes(x_dtype) || !bytes(weights.dtype()) {
+            return Err(Error::unsupported(format!(
+                "x is {x_dtype}, weights {}, 8-bit numbers expected",
+                weights.dtype()
+            )));
+        }
+        let named = window.kernel;
+        if group == 0
+            || o == 0
+            || ic == 0
+            || kh * kw == 0
+            || !o.is_multiple_of(group)
+            || (named != [0, 0] && named != [kh, kw])
+        {
+            return Err(Error::shape(format!(
+                "weights {} do not fit group {group} and kernel {named:?}",
+                weights.shape()
+            )));
+        }
+        let window = Window { kernel: [kh, kw], ..*window };
+        let shift = if weights.dtype() == DType::U8 { 128 } else { 0 };
+        Ok(Weights { bytes: weights.bytes(), o, ic, window, shift })
+    }
+
+    /// The weight of output `o`, input `c` of its group, tap `t`, as a signed number.
+    fn at(&self, o: usize, c: usize, t: usize) -> i8 {
+        let [kh, kw] = self.window.kernel;
+        self.bytes[(o * self.ic + c) * kh * kw + t].wrapping_sub(self.shift as u8) as i8
+    }
+}
+
+impl Dense {
+    /// Packs the weights; `w_zero` gives an output's zero point after the shift. The bias is 0.
+    fn new(raw: &Weights<'_>, group: usize, w_zero: impl Fn(usize) -> i32) -> Result<Dense> {
+        let &Weights { o, ic, window, .. } = raw;
+        let [kh, kw] = window.kernel;
+        let (oc, taps) = (o / group, kh * kw);
+        let blocks = oc.div_ceil(BLOCK);
+        let planes = (ic <= 4 && kw >= 3 && window.dilation[1] == 1).then_some(kw.next_multiple_of(4));
+        let inputs = planes.map_or(taps * ic, |row| kh * ic * row);
+        let quads = inputs.div_ceil(4);
+        let block = quads * BLOCK * 4;
+        let len = block.checked_mul(group * blocks);
+        let len = len.ok_or_else(|| Error::shape("weights are more than memory can hold"))?;
+        let mut packed = AlignedBytes::zeroed(len)?;
+        let (mut per_zero, mut zeros) =
+            (vec![0i32; group * blocks * BLOCK], vec![0i32; group * blocks * BLOCK]);
+        for o in 0..o {
+            let (g, o_in) = (o / oc, o % oc);
+            let at = (g * blocks + o_in / BLOCK) * block + o_in % BLOCK * 4;
+            let mut sum = 0i32;
+            for t in 0..taps {
+                for c in 0..ic {
+                    let w = raw.at(o, c, t);
+                    sum = sum.wrapping_add(w as i32);
+                    let k = planes.map_or(t * ic + c, |row| (t / kw * ic + c) * row + t % kw);
+                    packed.as_mut_slice()[at + k / 4 * BLOCK * 4 + k % 4] = w as u8;
+                }
+            }
+            let place = g * blocks * BLOCK + o_in;
+            zeros[place] = w_zero(o);
+            per_zero[place] = sum.wrapping_sub(((taps * ic) as i32).wrapping_mul(w_zero(o)));
+        }
+        if zeros.iter().all(|&z| z == 0) {
+            zeros.clear();
+        }
+        let bias = vec![0; group * blocks * BLOCK];
+        Ok(Dense { weights: packed, quads, planes, bias, per_zero, w_zero: zeros })
+    }
+}
+
+impl PackedConvInteger {
+    /// Packs weights `[O, C/group, kh, kw]` (i8 or u8) with zero points (none, one, or `[O]`) for inputs of `x_dtype`. Errors
+    /// if they do not fit the op.
+    pub fn new(
+        isa: Isa,
+        op: &ConvInteger,
+        x_dtype: DType,
+        weights: &Tensor,
+        zeros: Option<&Tensor>,
+    ) -> Result<Self> {
+        let raw = Weights::new(&op.window, op.group, x_dtype, weights)?;
+        let Weights { o, ic, window, .. } = raw;
+        let zeros: Vec<i32> = match zeros {
+            None => vec![0; o],
+            Some(z) if z.shape().elements() == 1 || z.shape().elements() == o => (0..o)
+                .map(|i| z.get_f64(if z.shape().elements() == 1 { 0 } else { i }).unwrap_or(0.0) as i32)
+                .collect(),
+            Some(z) => return Err(Error::shape(format!("zero points are {}, 1 or {o} expected", z.shape()))),
+        };
+        let dense = Dense::new(&raw, op.group, |o| zeros[o] - raw.shift)?;
+        Ok(PackedConvInteger(PackedQuantConv {
+            isa,
+            window,
+            group: op.group,
+            channels: [ic, o / op.group],
+            x_dtype,
+            y_dtype: DType::I32,
+            finish: Finish::Later,
+            kernel: Kind::Dense(dense),
+        }))
+    }
+
+    /// The table row that runs, as [`PackedQuantConv::label`].
+    pub fn label(&self) -> String {
+        self.0.label()
+    }
+
+    /// Bytes of packed weights and parameters.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// Bytes of scratch that [`Self::run`] needs for an input of this layout on this many threads.
+    pub fn scratch_bytes(&self, x: &Layout, threads: usize) -> usize {
+        self.0.scratch_bytes(x, threads)
+    }
+
+    /// Computes y (i32) from x and its zero point, any strides; channels-last is fast. Errors if shapes or dtypes do not fit,
+    /// the zero point is none of x's numbers, or the scratch is smaller than [`Self::scratch_bytes`] says.
+    pub fn run(
+        &self,
+        pool: &Pool,
+        x: &View<'_>,
+        zero: i32,
+        y: &mut ViewMut<'_>,
+        scratch: &mut [u8],
+    ) -> Result<()> {
+        let signed = self.0.x_dtype == DType::I8;
+        if !(if signed { -128..128 } else { 0..256 }).contains(&zero) {
+            return Err(Error::shape(format!("a zero point of {zero} for {}", self.0.x_dtype)));
+        }
+        self.0.run_with(pool, x, if signed { zero + 128 } else { zero }, y, scratch)
+    }
 }
 
 impl PackedQuantConv {
@@ -70,97 +241,53 @@ impl PackedQuantConv {
         weights: &Tensor,
         bias: Option<&Tensor>,
     ) -> Result<Self> {
-        let bytes = |d: DType| matches!(d, DType::I8 | DType::U8);
-        let &[o, ic, kh, kw] = weights.shape().dims() else {
-            return Err(Error::shape(format!("weights are {}, rank 4 expected", weights.shape())));
-        };
-        let group = op.group();
-        if !bytes(x_dtype) || !bytes(weights.dtype()) {
-            return Err(Error::unsupported(format!(
-                "x is {x_dtype}, weights {}, 8-bit numbers expected",
-                weights.dtype()
-            )));
-        }
-        let window = Window { kernel: [kh, kw], ..*op.window() };
-        let named = op.window().kernel;
-        if o == 0
-            || ic == 0
-            || kh * kw == 0
-            || !o.is_multiple_of(group)
-            || (named != [0, 0] && named != [kh, kw])
-        {
-            return Err(Error::shape(format!(
-                "weights {} do not fit group {group} and kernel {named:?}",
-                weights.shape()
-            )));
-        }
+        let (group, raw) = (op.group(), Weights::new(op.window(), op.group(), x_dtype, weights)?);
+        let Weights { o, ic, window, .. } = raw;
         let bias = bias.map(|b| b.as_slice::<i32>()).transpose()?;
         if let Some(b) = bias
             && b.len() != o
         {
             return Err(Error::shape(format!("bias has {} elements, {o} expected", b.len())));
         }
-        let (oc, taps) = (o / group, kh * kw);
-        let blocks = oc.div_ceil(BLOCK);
-        // The shifts of the module's page.
+        let (oc, taps) = (o / group, window.kernel[0] * window.kernel[1]);
         let (flip, x_shift) = if x_dtype == DType::I8 { (0x80u8, 128) } else { (0, 0) };
-        let w_shift = if weights.dtype() == DType::U8 { 128 } else { 0 };
         let x_zero = op.x_zero() + x_shift;
-        let raw = weights.bytes();
-        let w_at = |o: usize, c: usize, t: usize| {
-            let byte = raw[(o * ic + c) * taps + t];
-            if w_shift == 0 { byte as i8 } else { byte.wrapping_sub(128) as i8 }
-        };
         let bias_at = |o: usize| bias.map_or(0, |b| b[o]);
+        let w_zero = |o: usize| op.w_zero(o) - raw.shift;
         let how = Requantize::new(op, group, oc)?;
-        let kernel = if ic == 1 && oc == 1 && group > 1 {
+        let y_dtype = how.gives(op);
+        if ic == 1 && oc == 1 && group > 1 {
             let blocks = o.div_ceil(BLOCK);
             let (mut w, mut b) = (vec![0; blocks * taps * BLOCK], vec![0; blocks * BLOCK]);
             for o in 0..o {
                 b[o] = bias_at(o);
                 for t in 0..taps {
-                    w[(o / BLOCK * taps + t) * BLOCK + o % BLOCK] =
-                        w_at(o, 0, t) as i32 - (op.w_zero(o) - w_shift);
+                    w[(o / BLOCK * taps + t) * BLOCK + o % BLOCK] = raw.at(o, 0, t) as i32 - w_zero(o);
                 }
             }
-            Kind::Depthwise(IntDepthwise { channels: o, weights: w, bias: b, zero: x_zero, flip })
-        } else {
-            let quads = (taps * ic).div_ceil(4);
-            let block = quads * BLOCK * 4;
-            let len = block.checked_mul(group * blocks).and_then(|n| n.checked_add(ic));
-            let len = len.ok_or_else(|| Error::shape("weights are more than memory can hold"))?;
-            let mut packed = AlignedBytes::zeroed(len)?;
-            let mut b = vec![0i32; group * blocks * BLOCK];
-            let mut zeros = vec![0i32; group * blocks * BLOCK];
-            for o in 0..o {
-                let (g, o_in) = (o / oc, o % oc);
-                let at = (g * blocks + o_in / BLOCK) * block + o_in % BLOCK * 4;
-                let mut sum = 0i32;
-                for t in 0..taps {
-                    for c in 0..ic {
-                        let w = w_at(o, c, t);
-                        sum = sum.wrapping_add(w as i32);
-                        let k = t * ic + c;
-                        packed.as_mut_slice()[at + k / 4 * BLOCK * 4 + k % 4] = w as u8;
-                    }
-                }
-                let w_zero = op.w_zero(o) - w_shift;
-                let n = (taps * ic) as i32;
-                b[g * blocks * BLOCK + o_in] = bias_at(o)
-                    .wrapping_sub(x_zero.wrapping_mul(sum))
-                    .wrapping_add(n.wrapping_mul(x_zero).wrapping_mul(w_zero));
-                zeros[g * blocks * BLOCK + o_in] = w_zero;
-            }
-            packed.as_mut_slice()[group * blocks * block..].fill(op.x_zero() as u8);
-            if zeros.iter().all(|&z| z == 0) {
-                zeros.clear();
-            }
-            Kind::Dense(Dense { weights: packed, quads, bias: b, w_zero: zeros })
-        };
-        let y_dtype = how.gives(op);
-        // A depthwise op's parameters lie in one line, as if it were one group.
-        let how = if matches!(kernel, Kind::Depthwise(_)) { Requantize::new(op, 1, o)? } else { how };
-        Ok(PackedQuantConv { isa, window, group, channels: [ic, oc], x_dtype, y_dtype, x_zero, how, kernel })
+            let kernel =
+                Kind::Depthwise(IntDepthwise { channels: o, weights: w, bias: b, zero: x_zero, flip });
+            // A depthwise op's parameters lie in one line, as if it were one group.
+            let finish = Finish::Known(x_zero, Requantize::new(op, 1, o)?);
+            return Ok(PackedQuantConv {
+                isa,
+                window,
+                group,
+                channels: [ic, oc],
+                x_dtype,
+                y_dtype,
+                finish,
+                kernel,
+            });
+        }
+        let mut dense = Dense::new(&raw, group, w_zero)?;
+        for o in 0..o {
+            let at = o / oc * oc.div_ceil(BLOCK) * BLOCK + o % oc;
+            dense.bias[at] = bias_at(o).wrapping_sub(x_zero.wrapping_mul(dense.per_zero[at]));
+        }
+        dense.per_zero = Vec::new();
+        let (finish, kernel) = (Finish::Known(x_zero, how), Kind::Dense(dense));
+        Ok(PackedQuantConv { isa, window, group, channels: [ic, oc], x_dtype, y_dtype, finish, kernel })
     }
 
     /// The table row that runs, for profiles: `conv int8 avx512+dot 14x32` (pixels by channels of a tile).
@@ -175,15 +302,16 @@ impl PackedQuantConv {
 
     /// Bytes of packed weights and parameters.
     pub fn bytes(&self) -> usize {
-        self.how.bytes()
+        (if let Finish::Known(_, how) = &self.finish { how.bytes() } else { 0 })
             + match &self.kernel {
-                Kind::Dense(d) => d.weights.len() + 4 * (d.bias.len() + d.w_zero.len()),
+                Kind::Dense(d) => d.weights.len() + 4 * (d.bias.len() + d.per_zero.len() + d.w_zero.len()),
                 Kind::Depthwise(d) => 4 * (d.weights.len() + d.bias.len()),
             }
     }
 
-    fn gathers(&self, channel_stride: usize) -> bool {
-        channel_stride != 1 || !self.channels[0].is_multiple_of(4)
+    /// Whether windows are gathered: always, or (planes) where they cannot be read in place.
+    fn gathers(&self, dense: &Dense, channel_stride: usize) -> bool {
+        dense.planes.is_some() || channel_stride != 1 || !self.channels[0].is_multiple_of(4)
     }
 
     fn worker_bytes(&self, dense: &Dense, gathers: bool) -> usize {
@@ -193,16 +321,20 @@ impl PackedQuantConv {
         bytes.next_multiple_of(64)
     }
 
-    fn shared_bytes(&self) -> usize {
-        (self.window.kernel[0] * self.window.kernel[1] * size_of::<isize>()).next_multiple_of(64)
+    /// Offsets of taps or rows, then a pixel of zero points, then the bias of a run.
+    fn shared_bytes(&self, dense: &Dense) -> [usize; 3] {
+        let [kh, kw] = self.window.kernel;
+        let ic = self.channels[0];
+        [kh * kw.max(ic) * size_of::<isize>(), ic, dense.per_zero.len() * size_of::<i32>()]
+            .map(|n| n.next_multiple_of(64))
     }
 
     /// Bytes of scratch that [`Self::run`] needs for an input of this layout on this many threads.
     pub fn scratch_bytes(&self, x: &Layout, threads: usize) -> usize {
         match &self.kernel {
             Kind::Dense(d) => {
-                let gathers = x.strides().get(1).is_none_or(|&s| self.gathers(s));
-                self.shared_bytes() + self.worker_bytes(d, gathers) * threads + 64
+                let gathers = x.strides().get(1).is_none_or(|&s| self.gathers(d, s));
+                self.shared_bytes(d).iter().sum::<usize>() + self.worker_bytes(d, gathers) * threads + 64
             }
             Kind::Depthwise(_) => 0,
         }
@@ -211,6 +343,21 @@ impl PackedQuantConv {
     /// Computes y from x, any strides; channels-last is fast. Errors if shapes or dtypes do not fit, or the scratch is
     /// smaller than [`Self::scratch_bytes`] says.
     pub fn run(&self, pool: &Pool, x: &View<'_>, y: &mut ViewMut<'_>, scratch: &mut [u8]) -> Result<()> {
+        let Finish::Known(zero, _) = self.finish else {
+            return Err(Error::unsupported("the zero point of x is not known"));
+        };
+        self.run_with(pool, x, zero, y, scratch)
+    }
+
+    /// `zero` is x's zero point after the shift.
+    fn run_with(
+        &self,
+        pool: &Pool,
+        x: &View<'_>,
+        zero: i32,
+        y: &mut ViewMut<'_>,
+        scratch: &mut [u8],
+    ) -> Result<()> {
         let [ic, oc] = self.channels;
         let &[n, c, h, w] = x.shape().dims() else {
             return Err(Error::shape(format!("x is {}, rank 4 expected", x.shape())));
@@ -258,9 +405,13 @@ impl PackedQuantConv {
         let (from, to) = (address(x), address_mut(y));
         // SAFETY: shapes and dtypes were checked, so the addresses are those of the views' elements.
         unsafe {
-            match &self.kernel {
-                Kind::Dense(d) => self.dense(pool, d, &g, from, to, scratch),
-                Kind::Depthwise(d) => d.run(self.isa, pool, &g, from, to, &self.how),
+            match (&self.kernel, &self.finish) {
+                (Kind::Dense(d), _) => {
+                    let end = from.at(x.layout().span()).cast_const();
+                    self.dense(pool, d, &g, (from, end, zero), to, scratch)
+                }
+                (Kind::Depthwise(d), Finish::Known(_, how)) => d.run(self.isa, pool, &g, from, to, how),
+                _ => Err(Error::unsupported("a depthwise convolution without an epilogue")),
             }
         }
     }
@@ -272,21 +423,38 @@ impl PackedQuantConv {
         pool: &Pool,
         dense: &Dense,
         g: &Geometry,
-        x: Shared<u8>,
+        (x, end, zero): (Shared<u8>, *const u8, i32),
         y: Shared<u8>,
         scratch: &mut [u8],
     ) -> Result<()> {
         let rows = int_rows(self.isa);
-        let gathers = self.gathers(g.x[1]);
+        let gathers = self.gathers(dense, g.x[1]);
         let start = scratch.as_mut_ptr();
         let base = start.wrapping_add(start.align_offset(64));
         let offsets: Shared<isize> = Shared(base.cast());
-        for t in 0..g.kernel[0] * g.kernel[1] {
-            let (ky, kx) = (t / g.kernel[1], t % g.kernel[1]);
-            let tap = ky * g.dilation[0] * g.x[2] + kx * g.dilation[1] * g.x[3];
+        let [table, pixel, biases] = self.shared_bytes(dense);
+        // Taps, or a plane's rows.
+        let inner = if dense.planes.is_some() { self.channels[0] } else { g.kernel[1] };
+        for t in 0..g.kernel[0] * inner {
+            let (ky, i) = (t / inner, t % inner);
+            let step = if dense.planes.is_some() { g.x[1] } else { g.dilation[1] * g.x[3] };
             // SAFETY: inside the shared part of the scratch.
-            unsafe { *offsets.at(t) = if gathers { 0 } else { tap as isize } };
+            unsafe { *offsets.at(t) = (ky * g.dilation[0] * g.x[2] + i * step) as isize };
         }
+        let outside = if self.x_dtype == DType::I8 { zero - 128 } else { zero } as u8;
+        let padding = base.wrapping_add(table);
+        // SAFETY: inside the shared part of the scratch.
+        unsafe { std::slice::from_raw_parts_mut(padding, self.channels[0]) }.fill(outside);
+        let bias = if dense.per_zero.is_empty() {
+            dense.bias.as_ptr()
+        } else {
+            let bias: *mut i32 = padding.wrapping_add(pixel).cast();
+            for (i, &per) in dense.per_zero.iter().enumerate() {
+                // SAFETY: inside the shared part of the scratch, which has a number for each.
+                unsafe { *bias.add(i) = zero.wrapping_mul(per).wrapping_neg() };
+            }
+            bias.cast_const()
+        };
         let blocks = self.channels[1].div_ceil(BLOCK);
         let unit = rows.iter().map(|r| r.blocks).max().unwrap_or(1);
         let pixels = g.n * g.oh * g.ow;
@@ -308,7 +476,11 @@ impl PackedQuantConv {
             high,
             gathers,
             offsets,
-            own: Shared(base.wrapping_add(self.shared_bytes())),
+            end: Shared(end.cast_mut()),
+            outside,
+            padding: Shared(padding),
+            bias: Shared(bias.cast_mut()),
+            own: Shared(base.wrapping_add(table + pixel + biases)),
             worker: self.worker_bytes(dense, gathers),
         };
         pool.run(self.group * pieces * chunks, &|task, worker| {
@@ -338,6 +510,12 @@ struct Job<'a> {
     high: usize,
     gathers: bool,
     offsets: Shared<isize>,
+    /// Behind the last byte of x.
+    end: Shared<u8>,
+    /// x's zero point as it is stored, once and as a pixel.
+    outside: u8,
+    padding: Shared<u8>,
+    bias: Shared<i32>,
     /// What each worker has for itself.
     own: Shared<u8>,
     worker: usize,
@@ -364,9 +542,12 @@ impl Kernel for Work<'_> {
         let block = dense.quads * BLOCK * 4;
         let own = self.job.own.at(self.worker * self.job.worker);
         let weights = dense.weights.as_slice();
-        let padding = weights[conv.group * blocks * block..].as_ptr();
+        let padding = self.job.padding.0.cast_const();
         let flip = if conv.x_dtype == DType::I8 { 0x8080_8080u32 } else { 0 };
-        let size = if conv.how.gives_floats() { 4 } else { 1 };
+        let size = conv.y_dtype.size();
+        // How far a window's rows reach where they are read in place.
+        let in_place = dense.planes.filter(|_| g.x[3] == 1 && dense.w_zero.is_empty());
+        let reach = in_place.map(|row| (g.kernel[0] - 1) * g.dilation[0] * g.x[2] + (ic - 1) * g.x[1] + row);
         // Output strides in bytes for the addresses, in elements within a row.
         let in_bytes = Geometry { y: g.y.map(|s| s * size), ..**g };
         let x = self.job.x.at(self.group * ic * g.x[1]).cast_const();
@@ -391,14 +572,23 @@ impl Kernel for Work<'_> {
                 bias: std::ptr::null(),
                 out: sums.as_mut_ptr(),
             };
-            if self.job.gathers {
+            let whole = |reach| px.inside && px.x.iter().all(|p| p.wrapping_add(reach) <= self.job.end.0);
+            if let Some(row) = in_place
+                && reach.is_some_and(whole)
+            {
+                tile.taps = g.kernel[0] * ic;
+                tile.quads = row / 4;
+            } else if self.job.gathers {
                 // SAFETY: the worker's own scratch holds a window for each of MAX_PIXELS pixels.
                 unsafe { self.gather(&px, own) };
                 for m in 0..MAX_PIXELS {
                     px.x[m] = own.wrapping_add(if m < count { m } else { 0 } * dense.quads * 4);
                 }
+                tile.ptrs = px.x.as_ptr();
                 tile.taps = 1;
                 tile.quads = dense.quads;
+                tile.offs = &zero_offset;
+                tile.off_step = 0;
             } else if !px.inside {
                 let table = own.cast::<*const u8>();
                 // SAFETY: the worker's own scratch holds taps * MAX_PIXELS addresses.
@@ -418,7 +608,7 @@ impl Kernel for Work<'_> {
                 let row = int_pick(rows, self.blocks[1] - b, count);
                 let packed = self.group * blocks + b;
                 tile.w = weights[packed * block..].as_ptr().cast();
-                tile.bias = dense.bias[packed * BLOCK..].as_ptr();
+                tile.bias = self.job.bias.at(packed * BLOCK).cast_const();
                 // SAFETY: the list is that of the instruction set this runs on; the addresses are inside the image, the
                 // padding or the scratch, weights and bias hold `row.blocks` blocks from here, `sums` the largest tile.
                 unsafe { (row.run)(&tile) };
@@ -431,18 +621,31 @@ impl Kernel for Work<'_> {
                         }
                     }
                 }
-                let finish = IntFinish {
-                    how: &conv.how,
-                    channel: packed * BLOCK,
-                    tile: &sums,
-                    row: width,
-                    channels: width.min(oc - b * BLOCK),
-                    y: &px.y[..count],
-                    y_first: (self.group * oc + b * BLOCK) * g.y[1],
-                    y_channel: g.y[1],
-                };
+                let (channels, y_first) = (width.min(oc - b * BLOCK), (self.group * oc + b * BLOCK) * g.y[1]);
                 // SAFETY: the elements are this task's own.
-                unsafe { finish.store(s) };
+                unsafe {
+                    match &conv.finish {
+                        Finish::Known(_, how) => IntFinish {
+                            how,
+                            channel: packed * BLOCK,
+                            tile: &sums,
+                            row: width,
+                            channels,
+                            y: &px.y[..count],
+                            y_first,
+                            y_channel: g.y[1],
+                        }
+                        .store(s),
+                        Finish::Later => {
+                            for (m, y) in px.y[..count].iter().enumerate() {
+                                let y = y.cast::<i32>().add(y_first);
+                                for (c, &sum) in sums[m * width..][..channels].iter().enumerate() {
+                                    *y.add(c * g.y[1]) = sum;
+                                }
+                            }
+                        }
+                    }
+                }
                 b += row.blocks;
             }
             at += count;
@@ -451,43 +654,38 @@ impl Kernel for Work<'_> {
 }
 
 impl Work<'_> {
-    /// Copies each pixel's window into `patch` as `[pixels][taps][in]`, rows padded to a multiple of four bytes, with the
-    /// zero point outside the image.
+    /// Copies each pixel's window into `patch`, in the order of the weights, with the zero point outside the image. What meets
+    /// no weight gets the byte that counts as 0 in a sum of inputs.
     ///
     /// # Safety
-    /// `patch` is writable for that many bytes.
+    /// `patch` is writable for a window of each pixel, padded to whole quads.
     #[inline(always)]
     unsafe fn gather(&self, px: &Pixels<u8, u8>, patch: *mut u8) {
-        let Job { conv, dense, g, .. } = self.job;
-        let ic = conv.channels[0];
-        let outside = if conv.x_dtype == DType::I8 { conv.x_zero - 128 } else { conv.x_zero } as u8;
+        let Job { conv, dense, g, outside, .. } = *self.job;
+        let (ic, [kh, kw]) = (conv.channels[0], g.kernel);
+        let nothing = if conv.x_dtype == DType::I8 { 0x80 } else { 0 };
         for m in 0..px.count {
-            let row = patch.wrapping_add(m * dense.quads * 4);
-            for ky in 0..g.kernel[0] {
-                for kx in 0..g.kernel[1] {
-                    let (dy, dx) = ((ky * g.dilation[0]) as isize, (kx * g.dilation[1]) as isize);
-                    let to = row.wrapping_add((ky * g.kernel[1] + kx) * ic);
-                    let from = px.x[m].wrapping_offset(dy * g.x[2] as isize + dx * g.x[3] as isize);
-                    // SAFETY: `ic` bytes of the row; the pixel is inside the image where it is read.
-                    unsafe {
-                        if !px.sees(g, m, dy, dx) {
-                            std::slice::from_raw_parts_mut(to, ic).fill(outside);
-                        } else if g.x[1] == 1 {
-                            std::ptr::copy_nonoverlapping(from, to, ic);
-                        } else {
-                            for c in 0..ic {
-                                *to.add(c) = *from.add(c * g.x[1]);
-                            }
-                        }
+            let window = patch.wrapping_add(m * dense.quads * 4);
+            // SAFETY: the pixel's window.
+            unsafe { std::slice::from_raw_parts_mut(window, dense.quads * 4) }.fill(nothing);
+            for (ky, kx) in (0..kh).flat_map(|ky| (0..kw).map(move |kx| (ky, kx))) {
+                let (dy, dx) = ((ky * g.dilation[0]) as isize, (kx * g.dilation[1]) as isize);
+                let from = px.x[m].wrapping_offset(dy * g.x[2] as isize + dx * g.x[3] as isize);
+                let sees = px.inside || px.sees(g, m, dy, dx);
+                let (to, step) = match dense.planes {
+                    Some(row) => (window.wrapping_add(ky * ic * row + kx), row),
+                    None => (window.wrapping_add((ky * kw + kx) * ic), 1),
+                };
+                // SAFETY: `ic` bytes of the window; the pixel is inside the image where it is read.
+                unsafe {
+                    if sees && step == 1 && g.x[1] == 1 {
+                        std::ptr::copy_nonoverlapping(from, to, ic);
+                        continue;
+                    }
+                    for c in 0..ic {
+                        *to.add(c * step) = if sees { *from.add(c * g.x[1]) } else { outside };
                     }
                 }
-            }
-            // What follows meets weights of zero, but counts in the sum of inputs.
-            let len = g.kernel[0] * g.kernel[1] * ic;
-            let flip = if conv.x_dtype == DType::I8 { 0x80 } else { 0 };
-            for i in len..dense.quads * 4 {
-                // SAFETY: at most three bytes at the row's end.
-                unsafe { *row.add(i) = flip };
             }
         }
     }
@@ -512,124 +710,4 @@ unsafe fn input_sums(t: &IntTile, count: usize) -> [i32; MAX_PIXELS] {
         }
     }
     sums
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::layouts;
-    use proptest::prelude::*;
-    use saltica_models::graph::Activation;
-    use saltica_models::graph::ops::window::AutoPad;
-    use saltica_models::graph::ops::{ByteTable, Operator, QuantOutput};
-    use saltica_tensor::Shape;
-
-    fn bytes(seed: u64, len: usize) -> Vec<u8> {
-        crate::testing::noise(seed, len).into_iter().map(|v| (v * 127.9 + 128.0) as u8).collect()
-    }
-
-    /// Bytes at the places of a layout, in a buffer of exactly its span.
-    fn spread_bytes(values: &[u8], layout: &Layout) -> Vec<u8> {
-        let mut out = vec![0xAA; layout.span()];
-        for (i, index) in layout.shape().indices().enumerate() {
-            out[layout.offset(&index)] = values[i];
-        }
-        out
-    }
-
-    fn view<'a>(dtype: DType, data: &'a [u8], layout: Layout) -> View<'a> {
-        if dtype == DType::I8 {
-            View::of_slice::<i8>(bytemuck::cast_slice(data), layout).unwrap()
-        } else {
-            View::of_slice::<u8>(data, layout).unwrap()
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(150))]
-
-        #[test]
-        fn sums_and_bytes_are_exact_on_every_isa(
-            channels in prop_oneof![
-                (1usize..40, 1usize..40).prop_map(|(c, o)| (1usize, c, o)),
-                (1usize..10, 1usize..5).prop_map(|(c, o)| (1usize, c * 4, o * 16)),
-                (2usize..40).prop_map(|c| (c, 1, 1)),
-                (2usize..4, 1usize..9, 1usize..9),
-            ],
-            kernel in prop_oneof![Just([1usize, 1]), Just([3, 3]), [1usize..5, 1..5]],
-            stride in [1usize..3, 1..3], dilation in [1usize..3, 1..3], pads in [0usize..3, 0..3, 0..3, 0..3],
-            size in [1usize..3, 1..10, 1..14],
-            signs in any::<[bool; 3]>(), zeros in [0i32..256, 0..256, 0..256], asymmetric in any::<bool>(),
-            output in 0usize..4, act in 0usize..5, extras in any::<[bool; 2]>(), seeds in any::<[u64; 2]>(),
-        ) {
-            let (group, ic, oc) = channels;
-            let window = Window { kernel, stride, dilation, pads, auto_pad: AutoPad::Explicit, ceil_mode: false };
-            let Ok([oh, ow]) = window.output([size[1], size[2]]) else { return Ok(()) };
-            let dtype = |signed: bool| if signed { DType::I8 } else { DType::U8 };
-            let zero = |i: usize| if signs[i] { zeros[i] - 128 } else { zeros[i] };
-            let o = group * oc;
-            let scales: Vec<f32> = (0..o).map(|i| 0.001 + 0.0003 * (i % 7) as f32).collect();
-            let w_zero = if asymmetric { (0..o as i32).map(|i| (zero(1) + i).rem_euclid(128)).collect() }
-                else { vec![if signs[1] { 0 } else { 128 }] };
-            let activation = [Activation::None, Activation::Relu, Activation::LeakyRelu(0.1), Activation::HardSwish,
-                Activation::Clip(-1.0, 6.0)][act];
-            let table = ByteTable::new(DType::U8, std::array::from_fn(|i| (i * 7) as u8)).unwrap();
-            let output = match output {
-                0 => QuantOutput::Float { activation },
-                i => QuantOutput::Quantized {
-                    dtype: dtype(signs[2]), scale: 0.037, zero: zero(2), activation,
-                    table: (i == 3).then_some(table),
-                },
-            };
-            let mut op = QuantConv::new(window, group, zero(0), w_zero, 0.02, &scales, output).unwrap();
-            if extras[1] {
-                op = op.with_float_bias(crate::testing::noise(5, o));
-            }
-            let xs_shape = Shape::new(&[size[0], group * ic, size[1], size[2]]).unwrap();
-            let w_shape = Shape::new(&[o, ic, kernel[0], kernel[1]]).unwrap();
-            let y_shape = Shape::new(&[size[0], o, oh, ow]).unwrap();
-            let layout = |shape: Shape, seed: u64| if seed.is_multiple_of(3) { layouts(shape, seed) }
-                else { Layout::channels_last(shape, shape[1] + (seed % 4) as usize).unwrap() };
-            let (lx, ly) = (layout(xs_shape, seeds[0]), layout(y_shape, seeds[1]));
-            let xs = spread_bytes(&bytes(1, xs_shape.elements()), &lx);
-            let x = view(dtype(signs[0]), &xs, lx);
-            let w = Tensor::from_bytes(dtype(signs[1]), w_shape, &bytes(2, w_shape.elements())).unwrap();
-            let bias: Vec<i32> = (0..o as i32).map(|i| i * 331 - 2000).collect();
-            let bias = extras[0].then(|| Tensor::from_slice(&[o], &bias).unwrap());
-
-            let y_dtype = op.infer(&[
-                Some(saltica_models::graph::Fact { dtype: x.dtype(), shape: xs_shape, value: None }),
-                Some(saltica_models::graph::Fact::of(&w)),
-            ]).unwrap()[0].dtype;
-            let run = |f: &mut dyn FnMut(&mut ViewMut<'_>)| -> Vec<u8> {
-                if y_dtype == DType::F32 {
-                    let mut y = vec![0f32; ly.span()];
-                    f(&mut ViewMut::of_slice(&mut y, ly).unwrap());
-                    bytemuck::cast_slice(&y).to_vec()
-                } else {
-                    let mut y = vec![0u8; ly.span()];
-                    if y_dtype == DType::I8 {
-                        f(&mut ViewMut::of_slice::<i8>(bytemuck::cast_slice_mut(&mut y), ly).unwrap());
-                    } else {
-                        f(&mut ViewMut::of_slice(&mut y, ly).unwrap());
-                    }
-                    y
-                }
-            };
-            let want = run(&mut |y| {
-                op.run(&[Some(x), Some(w.view()), bias.as_ref().map(|b| b.view())], std::slice::from_mut(&mut y.reborrow()))
-                    .unwrap()
-            });
-            for isa in Isa::available() {
-                let packed = PackedQuantConv::new(isa, &op, x.dtype(), &w, bias.as_ref()).unwrap();
-                for threads in [1, 3] {
-                    let pool = Pool::new(threads).unwrap();
-                    let mut scratch = vec![0; packed.scratch_bytes(&lx, threads)];
-                    let got = run(&mut |y| packed.run(&pool, &x, y, &mut scratch).unwrap());
-                    // Sums of zeros may differ in the sign of zero only where the definition leaves it open: nowhere.
-                    prop_assert!(got == want, "{} with {} threads", isa, threads);
-                }
-            }
-        }
-    }
 }

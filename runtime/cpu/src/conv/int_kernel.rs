@@ -13,7 +13,7 @@ use crate::isa::{Isa, IsaKind};
 /// What one call of a microkernel works on. For output pixel `m` and channel `o` it computes
 /// `bias[o] + sum(w[t][c][o] * x[t][m][c])`, wrapping, over taps `t` and input channels `c`, where x is the input byte, its
 /// sign bit flipped if the input is signed.
-pub(super) struct IntTile {
+pub(crate) struct IntTile {
     /// Taps of the window.
     pub(super) taps: usize,
     /// Groups of four input channels in a tap.
@@ -43,17 +43,17 @@ pub(super) struct IntTile {
 ///
 /// # Safety
 /// The processor must have the instructions of the list it comes from, and the addresses must be as [`IntTile`] says.
-pub(super) type IntTileFn = unsafe fn(&IntTile);
+pub(crate) type IntTileFn = unsafe fn(&IntTile);
 
 /// One microkernel of the table.
 #[derive(Clone, Copy)]
-pub(super) struct IntRow {
+pub(crate) struct IntRow {
     /// Output pixels of its tile.
-    pub(super) pixels: usize,
+    pub(crate) pixels: usize,
     /// Blocks of output channels of its tile.
-    pub(super) blocks: usize,
+    pub(crate) blocks: usize,
     /// The kernel.
-    pub(super) run: IntTileFn,
+    pub(crate) run: IntTileFn,
 }
 
 /// Four inputs times four weights of each of a block's channels, added to accumulators.
@@ -270,7 +270,7 @@ macro_rules! int_rows {
 }
 
 /// The microkernels of an instruction set; for every block count there is one of a single pixel.
-pub(super) fn int_rows(isa: Isa) -> &'static [IntRow] {
+pub(crate) fn int_rows(isa: Isa) -> &'static [IntRow] {
     match isa.kind() {
         #[cfg(target_arch = "x86_64")]
         IsaKind::Avx512 if isa.has_dot() => {
@@ -284,6 +284,11 @@ pub(super) fn int_rows(isa: Isa) -> &'static [IntRow] {
         }
         _ => int_rows!(scalar, 1: 2 x 1, 1 x 1),
     }
+}
+
+/// Whether the microkernels of an instruction set use its 8-bit dot products.
+pub(crate) fn is_dot(isa: Isa) -> bool {
+    isa.kind() == IsaKind::Avx512 && isa.has_dot()
 }
 
 /// Pixels to a tile when a group has this many blocks.

@@ -4,22 +4,27 @@ mod depthwise;
 mod direct;
 pub(crate) mod finish;
 mod int8;
+#[cfg(test)]
+mod int8_tests;
 mod int_depthwise;
 mod int_finish;
 mod int_kernel;
 pub(crate) mod kernel;
 mod pixels;
+mod transpose;
 
 use crate::pool::Pool;
 use crate::ptr::Shared;
 use crate::{Error, Isa, Result};
 use depthwise::Depthwise;
 use direct::Direct;
-pub use int8::PackedQuantConv;
+pub(crate) use int_kernel::{int_rows, is_dot};
+pub use int8::{PackedConvInteger, PackedQuantConv};
 use saltica_models::graph::Activation;
 use saltica_models::graph::ops::{Conv, Residual, window::Window};
 use saltica_tensor::storage::AlignedBytes;
 use saltica_tensor::{DType, Layout, Tensor, View, ViewMut};
+pub use transpose::PackedConvTranspose;
 
 /// A convolution whose weights lie in the order its kernel reads them.
 pub struct PackedConv {

@@ -42,7 +42,7 @@ impl Image {
             ));
         }
         check_file_size(meta.len(), limits).map_err(|e| e.at(path.display()))?;
-        let bytes = std::fs::read(path).map_err(io)?;
+        let bytes = crate::read::read(path, limits.file_bytes).map_err(io)?;
         Self::decode_with(&bytes, limits).map_err(|e| e.at(path.display()))
     }
 
@@ -59,9 +59,9 @@ impl Image {
             return Err(bad("the JPEG ends before its end marker: the file is cut off or damaged"));
         }
         let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+        // Until the picture's size is known, a decoder gets what headers need: a colour profile may inflate to gigabytes.
         let mut allowed = image::Limits::default();
-        // A decoder may hold the picture at up to 8 bytes a pixel (16-bit RGBA) beside its own buffers.
-        allowed.max_alloc = Some(limits.pixels.saturating_mul(8).saturating_add(64 << 20));
+        allowed.max_alloc = Some(HEADER_BYTES);
         reader.limits(allowed.clone());
         let mut decoder = reader.into_decoder().map_err(|e| from_image(e, format))?;
         let (w, h) = decoder.dimensions();
@@ -78,6 +78,9 @@ impl Image {
                 ),
             ));
         }
+        // A decoder may hold the picture at up to 8 bytes a pixel (16-bit RGBA) beside its own buffers.
+        allowed.max_alloc = Some((w as u64 * h as u64).saturating_mul(8).saturating_add(HEADER_BYTES));
+        decoder.set_limits(allowed).map_err(|e| from_image(e, format))?;
         // A damaged orientation entry is no reason to refuse the picture.
         let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
         let mut picture = DynamicImage::from_decoder(decoder).map_err(|e| from_image(e, format))?;
@@ -85,6 +88,9 @@ impl Image {
         to_rgb(picture)
     }
 }
+
+/// What a decoder may allocate before the picture's size is known, and beside the picture after that.
+const HEADER_BYTES: u64 = 32 << 20;
 
 fn bad(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Image, what)

@@ -35,7 +35,7 @@ impl Labels {
             return Ok(Self::coco80());
         }
         let path = beside(name, folder);
-        let text = std::fs::read_to_string(&path).map_err(|e| {
+        let text = crate::read::text(&path).map_err(|e| {
             Error::new(
                 ErrorKind::Spec,
                 format!("labels \"{name}\": neither the built-in list \"coco80\" nor a file that can be read: {}: {e}", path.display()),

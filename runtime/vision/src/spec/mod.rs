@@ -126,7 +126,7 @@ impl ModelSpec {
     /// Reads a description file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path)
+        let text = crate::read::text(path)
             .map_err(|e| Error::new(ErrorKind::Io, format!("{}: {e}", path.display())))?;
         let mut spec = Self::parse(&text, path.parent()).map_err(|e| e.at(path.display()))?;
         spec.source = Some(path.display().to_string());
