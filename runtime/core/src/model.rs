@@ -1,5 +1,5 @@
 use crate::{Backend, Error, ErrorKind, Plan, Result};
-use saltica_models::graph::{Dim, Graph, Op, ValueId};
+use saltica_models::graph::{Dim, Graph, ValueId};
 use saltica_models::passes::{self, Bindings, Report};
 use saltica_tensor::{DType, Shape};
 use std::fmt;
@@ -108,10 +108,5 @@ impl Model {
             bindings = bindings.input(&value.name, shape);
         }
         Ok(bindings)
-    }
-
-    /// Nodes by op name, as they are after the passes that need no shapes.
-    pub fn ops(&self) -> impl Iterator<Item = &Op> {
-        self.graph.nodes.iter().map(|n| &n.op)
     }
 }
