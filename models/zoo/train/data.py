@@ -21,12 +21,15 @@ SCENES = ["street", "crowded", "sparse", "distractors", "empty"]
 LIGHTS = ["day", "dusk", "night"]
 
 
-def training_list(seeds, frames_per_seed, first_seed=1):
-    """Addresses and frame numbers to train on: mostly the camera's defaults, with variations of every parameter."""
+def training_list(seeds, frames_per_seed, first_seed=1, empties=16):
+    """Addresses and frame numbers to train on: mostly the camera's defaults, with variations of every parameter.
+
+    `empties` is the share of empty scenes in percent; the others keep their proportions.
+    """
     out = []
     for seed in range(first_seed, first_seed + seeds):
         r = random.Random(seed)
-        scene = r.choices(SCENES, [29, 27, 12, 16, 16])[0]
+        scene = r.choices(SCENES, [29, 27, 12, 16, 84 * empties / (100 - empties)])[0]
         keys = [f"seed={seed}", f"light={r.choice(LIGHTS)}"]
         # One seed in sixteen is a camera of another shape; its frames fill the square input further.
         if seed % 16 == 0:

@@ -106,8 +106,11 @@ def spared(truth, classes, kind, middles, strides, count):
     return torch.einsum("bmn,bmc->bnc", inside.half(), which.half()) > 0
 
 
-def losses(raw, logits, truth, classes, kind, middles, strides, size):
-    """`(box loss, score loss)`, each divided by the sum of the targets. `size` is the canvas, `(height, width)`."""
+def losses(raw, logits, truth, classes, kind, middles, strides, size, bare=1.0):
+    """`(box loss, score loss)`, each divided by the sum of the targets. `size` is the canvas, `(height, width)`.
+
+    Pictures without an object weigh `bare`.
+    """
     count = logits.shape[-1]
     cell, quality = assign(raw.detach(), logits.detach(), truth, classes, kind, middles, strides, size)
     target = torch.zeros_like(logits).flatten(1)
@@ -117,7 +120,8 @@ def losses(raw, logits, truth, classes, kind, middles, strides, size):
     # Every cell of the background counts in full: a score of 0.25 then means that one in four such boxes is an object.
     entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
     counts = (target > 0) | ~spared(truth, classes, kind, middles, strides, count)
-    score_loss = (entropy * counts).sum() / total
+    weight = torch.where((kind == 1).any(1), 1.0, bare)
+    score_loss = ((entropy * counts).sum((1, 2)) * weight).sum() / total
     boxes = decode(pick(raw, cell), middles[cell], strides[cell])
     box_loss = ((1 - complete_iou(boxes, truth[:, :, None])) * quality).sum() / total
     return BOX_WEIGHT * box_loss, SCORE_WEIGHT * score_loss

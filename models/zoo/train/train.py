@@ -45,6 +45,8 @@ def arguments():
     p.add_argument("--workers", type=int, default=os.cpu_count())
     p.add_argument("--start", type=Path, help="weights to go on from")
     p.add_argument("--rare", type=float, default=1.0, help="how much more often frames with a dog, the rarest class, are seen")
+    p.add_argument("--bare", type=float, default=1.0, help="the weight of pictures without an object")
+    p.add_argument("--empties", type=int, default=16, help="empty scenes, in percent")
     p.add_argument("--unfused", action="store_true", help="batch norm and activation as PyTorch has them")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args()
@@ -174,7 +176,7 @@ class Step:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda, cache_enabled=False):
             raw, logits = flatten(m.model(x))
         box, score = losses(
-            raw, logits, objects[..., 1:5].contiguous(), objects[..., 0].long(), objects[..., 5].contiguous(), *self.grid, self.canvas
+            raw, logits, objects[..., 1:5].contiguous(), objects[..., 0].long(), objects[..., 5].contiguous(), *self.grid, self.canvas, m.bare
         )
         m.optimiser.zero_grad(set_to_none=True)
         (box + score).backward()
@@ -200,7 +202,7 @@ class Learner:
 
     def __init__(self, args, pool, device):
         torch.manual_seed(args.seed)
-        self.device, self.pool = device, pool
+        self.device, self.pool, self.bare = device, pool, args.bare
         self.model = SalticaNano(act=args.act).to(device, memory_format=torch.channels_last)
         if args.start:
             self.model.load_state_dict(torch.load(args.start, map_location=device, weights_only=True)["weights"])
@@ -287,7 +289,7 @@ def main():
     args = arguments()
     args.out.mkdir(parents=True, exist_ok=True)
     began = time.time()
-    work = data.training_list(args.seeds, args.frames, args.first)
+    work = data.training_list(args.seeds, args.frames, args.first, args.empties)
     tuning = data.draw(args.program, data.tuning_list(args.tuning), args.workers)
     drawer = data.Drawer(args.program, work, args.workers)
     # Only now: the drawing processes are forks, and a fork after the device's first use would not work.
