@@ -120,7 +120,7 @@ def losses(raw, logits, truth, classes, kind, middles, strides, size, bare=1.0):
     # Every cell of the background counts in full: a score of 0.25 then means that one in four such boxes is an object.
     entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
     counts = (target > 0) | ~spared(truth, classes, kind, middles, strides, count)
-    weight = torch.where((kind == 1).any(1), 1.0, bare)
+    weight = 1 + (bare - 1) * ~(kind == 1).any(1)
     score_loss = ((entropy * counts).sum((1, 2)) * weight).sum() / total
     boxes = decode(pick(raw, cell), middles[cell], strides[cell])
     box_loss = ((1 - complete_iou(boxes, truth[:, :, None])) * quality).sum() / total
