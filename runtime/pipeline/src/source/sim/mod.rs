@@ -24,6 +24,7 @@ mod light;
 mod maths;
 mod mesh;
 mod order;
+mod paint;
 mod raster;
 mod scene;
 mod shadow;
