@@ -23,7 +23,7 @@ pub struct SimClip {
 
 impl SimClip {
     /// What `sim:` without a scene stands for: a frame that shows every class but one or two, large enough to be named.
-    pub const DEMO: &'static str = "sim:street?seed=1&first=0";
+    pub const DEMO: &'static str = "sim:street?seed=10&light=day&first=205";
 
     /// One frame of `spec`, the first.
     pub fn new(spec: SimSpec) -> SimClip {
