@@ -8,16 +8,23 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-const ADDRESSES: &str = "Addresses: sim:SCENE?key=value&...
-  scenes   street, crowded, sparse, distractors, empty
-  seed     of everything random: same address, same pixels
-  first, frames, step   which frames: from `first` on, `frames` of them, every `step`-th
-  size     WIDTHxHEIGHT [1280x720]      fps      frames a second [30]
-  objects  how many live in the scene   light    auto, day, dusk or night
-  weather  clear or rain                noise    of the sensor, in 8-bit steps [2]
-  blur     shutter, 0 to 1 [0]          jpeg     quality, 1 to 100, or off [off]
-  shake    of the camera, pixels [0]    index    on or off: the frame number in the top left corner [on]
-Keys may be left out. sim: alone is a frame of a street that shows much.";
+const ADDRESSES: &str = "Addresses: sim:SCENE?key=value&..., such as sim:street?seed=7&light=dusk&frames=3
+  SCENE    street, crowded, sparse, distractors or empty
+  seed     of everything random: the same address is the same pixels on every machine [1]
+  first    number of the first frame [0]
+  frames   how many [1]
+  step     from one to the next [1]
+  size     WIDTHxHEIGHT [1280x720]
+  fps      frames a second [30]
+  objects  how many live in the scene, 0 to 64 [by scene]
+  light    auto (by seed), day, dusk or night [auto]
+  weather  clear or rain [clear]
+  noise    of the sensor, standard deviation in 8-bit steps [2]
+  blur     how long the shutter is open, 0 to 1 [0]
+  jpeg     quality of a pass through JPEG, 1 to 100, or off [off]
+  shake    of the camera, in pixels [0]
+  index    on or off: the frame number in the top left corner [on]
+sim: alone is a frame of a street that shows much.";
 
 /// Show what is in frames of the simulated camera, or write them as pictures or as a labelled data set
 #[derive(clap::Args)]
@@ -116,7 +123,7 @@ fn write(args: &Args, clip: &SimClip, folder: &Path, ui: &mut Ui) -> Result<Exit
         .collect();
     let picture = if args.png { Picture::Png } else { CocoOptions::default().picture };
     let options = CocoOptions { frames: clip.frames, first: clip.first, step: clip.step, picture };
-    let bar = ui.progress(clip.frames * specs.len() as u64, "frames");
+    let bar = ui.progress(clip.frames.saturating_mul(specs.len() as u64), "frames");
     let written = output::write_folder(folder, |unfinished| {
         Ok(write_coco(&specs, &options, unfinished, |done, _| bar.set_position(done))?)
     });

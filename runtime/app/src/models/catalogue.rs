@@ -97,7 +97,7 @@ const ENTRIES: &[Entry] = &[
         task: "faces, five points",
         classes: 1,
         input: Some((320, 320)),
-        preprocessing: "BGR x 1, letterbox, pad 0",
+        preprocessing: "BGR x 1, letterbox-top-left, pad 0",
         licence: "Apache-2.0",
         source: "github.com/ShiqiYu/libfacedetection.train",
         origin: Origin::Public {
@@ -111,7 +111,7 @@ const ENTRIES: &[Entry] = &[
         task: "faces, five points",
         classes: 1,
         input: Some((640, 640)),
-        preprocessing: "BGR x 1, letterbox, pad 0",
+        preprocessing: "BGR x 1, letterbox-top-left, pad 0",
         licence: "Apache-2.0",
         source: "github.com/ShiqiYu/libfacedetection.train",
         origin: Origin::Public {
@@ -125,7 +125,7 @@ const ENTRIES: &[Entry] = &[
         task: "faces, five points",
         classes: 1,
         input: None,
-        preprocessing: "BGR x 1, letterbox, pad 0",
+        preprocessing: "BGR x 1, letterbox-top-left, pad 0",
         licence: "Apache-2.0",
         source: "github.com/ShiqiYu/libfacedetection.train",
         origin: Origin::Public {

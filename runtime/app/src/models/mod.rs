@@ -175,7 +175,9 @@ pub fn known(name: &str) -> Result<&'static Entry> {
 /// The error for a name that nothing has.
 fn unknown(name: &str, file_here: bool) -> Error {
     let known: Vec<&str> = catalogue().iter().map(|e| e.name).collect();
-    let near = known.iter().map(|k| (distance(name, k), *k)).min();
+    // The beginning of a name is as good as a name with a slip.
+    let begins = |k: &str| name.len() >= 3 && k.starts_with(&name.to_lowercase());
+    let near = known.iter().map(|k| (if begins(k) { 0 } else { distance(name, k) }, *k)).min();
     let advice: Cow<'_, str> = match near {
         _ if file_here => format!("give {name}.onnx for the file that is here").into(),
         Some((d, k)) if d <= 1 + name.len() / 3 => format!("did you mean {k}?").into(),
@@ -279,6 +281,7 @@ mod tests {
         let folders = [dir.path().to_owned()];
         let near = fails("saltica-nan", dir.path(), &folders);
         assert!(near.contains("did you mean saltica-nano?") && near.contains("yolox-nano"), "{near}");
+        assert!(fails("yolox", dir.path(), &folders).contains("did you mean yolox-nano?"));
         assert!(fails("YOLOX_nano", dir.path(), &folders).contains("did you mean yolox-nano?"));
         assert!(fails("yolox-nano", dir.path(), &folders).contains("saltica models pull yolox-nano"));
         assert!(fails("saltica-nano.onnx", dir.path(), &folders).contains("--model saltica-nano"));

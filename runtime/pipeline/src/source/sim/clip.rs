@@ -23,7 +23,7 @@ pub struct SimClip {
 
 impl SimClip {
     /// What `sim:` without a scene stands for: a frame that shows every class but one or two, large enough to be named.
-    pub const DEMO: &'static str = "sim:street?seed=10&light=day&first=205";
+    pub const DEMO: &'static str = "sim:street?seed=10&light=day&index=off&first=205";
 
     /// One frame of `spec`, the first.
     pub fn new(spec: SimSpec) -> SimClip {
@@ -60,7 +60,16 @@ impl SimClip {
             }
             Ok(())
         })?;
-        Ok(SimClip { spec, first, frames, step })
+        let clip = SimClip { spec, first, frames, step };
+        let last = clip.number(frames - 1);
+        if last > MAX_INDEX {
+            return Err(bad(
+                "frames",
+                &frames.to_string(),
+                &format!("a last frame up to {MAX_INDEX}, not {last}"),
+            ));
+        }
+        Ok(clip)
     }
 
     /// Number of the `k`-th frame of the clip, from 0.
@@ -124,6 +133,11 @@ mod tests {
             ("sim:street?frames=0", "frames=0 is not possible: expected a whole number from 1"),
             ("sim:street?frames=x", "frames=x is not possible"),
             ("sim:street?step=0", "step=0"),
+            (
+                "sim:street?first=281474976710655&frames=2",
+                "a last frame up to 281474976710655, not 281474976710656",
+            ),
+            ("sim:street?step=4294967295&frames=4294967295", "a last frame up to"),
             ("sim:street?first=-1", "first=-1"),
             ("sim:street?frame=3", "did you mean 'frames'?"),
             ("sim:?frames=1&frames=2", "given twice"),

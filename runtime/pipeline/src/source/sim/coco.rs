@@ -147,13 +147,13 @@ pub fn write_coco(
     std::fs::create_dir_all(&images).map_err(|e| io("folder", &images, &e))?;
     let mut image_list = List::create(dir.join(".images.part"))?;
     let mut annotation_list = List::create(dir.join(".annotations.part"))?;
-    let total = options.frames * specs.len() as u64;
+    let total = options.frames.saturating_mul(specs.len() as u64);
     let mut done = CocoSummary::default();
     let mut buf = FrameBuf::default();
     for spec in specs {
         let mut sim = Sim::open(spec)?;
         for k in 0..options.frames {
-            let n = options.first + k * options.step.max(1);
+            let n = options.first.saturating_add(k.saturating_mul(options.step.max(1)));
             done.images += 1;
             let id = done.images;
             let truth = sim.frame(n, &mut buf)?;
