@@ -68,7 +68,9 @@ fn a_bare_machine_sees_what_is_there() {
     let drawn = dir.path().join(frame["saved"].as_str().unwrap());
     let drawn = Image::open(&drawn).unwrap();
     assert_eq!((drawn.width(), drawn.height()), (pixels.width, pixels.height));
-    assert_eq!(read_index(drawn.data(), drawn.width(), drawn.height()), Some(clip.first));
+    let pairs = drawn.data().iter().zip(&pixels.rgb);
+    let other = pairs.filter(|(a, b)| a.abs_diff(**b) > 40).count();
+    assert!(other > 0 && other < drawn.data().len() / 10, "{other} of {}", drawn.data().len());
     let [left, _, right, bottom] = sides(&found[0]["box"]).map(|v| v as usize);
     let edge = ((left + right) / 2, bottom.min(drawn.height()) - 1);
     let at = (edge.1 * pixels.width + edge.0) * 3;
