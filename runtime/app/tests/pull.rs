@@ -134,10 +134,13 @@ fn entry(content: &[u8]) -> Entry {
     entry
 }
 
+/// Longer than a busy machine makes a server of this test wait; silence is tested with less.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn puller(folder: &Path, server: &Server) -> Puller {
     Puller::new(folder)
         .url(format!("{}/model.onnx", server.address))
-        .timeout(Duration::from_millis(500))
+        .timeout(PATIENCE)
         .attempts(4, Duration::from_millis(1))
 }
 
@@ -147,8 +150,12 @@ fn file(folder: &Path) -> std::path::PathBuf {
 
 /// Pulls; afterwards the file is whole or not there, as the result says.
 fn pull(folder: &Path, server: &Server) -> Result<Pulled, Error> {
+    pull_within(folder, server, PATIENCE)
+}
+
+fn pull_within(folder: &Path, server: &Server, timeout: Duration) -> Result<Pulled, Error> {
     let content = content();
-    let result = puller(folder, server).pull(&entry(&content), |_| {});
+    let result = puller(folder, server).timeout(timeout).pull(&entry(&content), |_| {});
     match &result {
         Ok(pulled) => {
             assert_eq!(std::fs::read(file(folder)).unwrap(), content);
@@ -162,10 +169,16 @@ fn pull(folder: &Path, server: &Server) -> Result<Pulled, Error> {
 }
 
 fn fails(server: &Server, part: &str) -> usize {
+    fails_within(server, part, PATIENCE)
+}
+
+fn fails_within(server: &Server, part: &str, timeout: Duration) -> usize {
     let dir = tempfile::tempdir().unwrap();
-    let e = pull(dir.path(), server).unwrap_err().to_string();
+    let e = pull_within(dir.path(), server, timeout).unwrap_err().to_string();
     assert!(e.contains(part), "{part} is not in {e}");
     assert!(e.contains(&server.address), "the address is named: {e}");
+    let left = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.metadata().unwrap().len());
+    assert!(!left.collect::<Vec<_>>().contains(&0), "no empty file is left");
     server.requests().len()
 }
 
@@ -407,31 +420,31 @@ fn pauses_grow_or_are_as_the_server_asks() {
 #[test]
 fn silence_ends() {
     // No answer, an answer that stalls after its headers, one that stalls in the middle.
-    let silent = Server::new(|_, _, _to| std::thread::sleep(Duration::from_secs(20)));
-    assert_eq!(fails(&silent, "timeout"), 4);
+    let silent = Server::new(|_, _, _to| std::thread::sleep(PATIENCE));
+    assert_eq!(fails_within(&silent, "timeout", Duration::from_millis(300)), 4);
     let stalls = Server::new(|n, r, to| match n {
         0 => {
             cut(&content(), 0, to);
-            std::thread::sleep(Duration::from_secs(20));
+            std::thread::sleep(PATIENCE);
         }
         1 => {
             cut(&content(), 123_456, to);
-            std::thread::sleep(Duration::from_secs(20));
+            std::thread::sleep(PATIENCE);
         }
         _ => serve(&content(), r, to),
     });
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(pull(dir.path(), &stalls).unwrap().resumed, 123_456);
+    assert_eq!(pull_within(dir.path(), &stalls, Duration::from_secs(1)).unwrap().resumed, 123_456);
     // A slow server is no silent one: longer than the timeout in all, never between two pieces.
     let slow = Server::new(|_, _, to| {
         cut(&content(), 1, to);
         for piece in content()[1..].chunks(30_000) {
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(300));
             let _ = to.write_all(piece);
         }
     });
     let dir = tempfile::tempdir().unwrap();
-    pull(dir.path(), &slow).unwrap();
+    pull_within(dir.path(), &slow, Duration::from_secs(2)).unwrap();
     assert_eq!(slow.requests().len(), 1);
 }
 

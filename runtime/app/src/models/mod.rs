@@ -6,6 +6,21 @@
 //! 2. A name of [`catalogue`] is that model: inside the program, or a file of the [`folders`], which must have the
 //!    published content.
 //! 3. Else a file of that name where the program was started, else `NAME.onnx` in the [`folders`].
+//!
+//! The model inside the program, on a frame of the simulated camera:
+//!
+//! ```
+//! use saltica::{Detector, inputs::Simulator, models::Model};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut detector = Model::find("saltica-nano")?.detector(&Detector::builder().conf(0.5))?;
+//! let camera = saltica_pipeline::source::sim::SimSpec::parse("sim:street?seed=10&light=day")?;
+//! let mut simulator = Simulator::default();
+//! let (picture, truth) = simulator.draw(&camera, 205, None)?;
+//! let found = detector.detect(&picture)?;
+//! assert!(!found.is_empty() && truth.objects.len() >= found.len());
+//! # Ok(())
+//! # }
+//! ```
 
 mod catalogue;
 mod pull;

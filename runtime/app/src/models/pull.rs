@@ -156,28 +156,13 @@ impl Puller {
             let _ = std::fs::remove_file(&job.part);
             return Ok(done(&job));
         }
-        let mut failed = 0;
-        loop {
-            match job.attempt(&mut file, &mut progress) {
-                Ok(()) => break,
-                Err(Failure::Lasting(e)) => return Err(e),
-                Err(Failure::Passing(why, asked)) => {
-                    failed += 1;
-                    if failed >= self.attempts {
-                        return Err(Error::new(
-                            ErrorKind::Io,
-                            format!(
-                                "cannot fetch {url}: {why} ({failed} attempts; what came is kept, the same command goes on \
-                                 from there; --url names a mirror)"
-                            ),
-                        ));
-                    }
-                    let pause = asked.unwrap_or(self.pause.saturating_mul(1 << (failed - 1).min(10)));
-                    let pause = pause.min(LONGEST_PAUSE);
-                    progress(Progress::Again(&why, pause));
-                    std::thread::sleep(pause);
-                }
+        if let Err(e) = self.fetch(&mut job, &mut file, &mut progress) {
+            // Nothing to go on from: nothing is left. Who waits for the lock sees that its file is gone.
+            if file.metadata().is_ok_and(|m| m.len() == 0) {
+                let _ = std::fs::remove_file(&job.part);
+                let _ = std::fs::remove_file(&job.origins);
             }
+            return Err(e);
         }
         let moved = file.sync_all().and_then(|()| std::fs::rename(&job.part, &path));
         moved.map_err(|e| Error::io("write", &path, &e))?;
@@ -185,6 +170,42 @@ impl Puller {
         let _ = File::open(&self.folder).and_then(|f| f.sync_all());
         let _ = std::fs::remove_file(&job.origins);
         Ok(done(&job))
+    }
+
+    /// Attempts until one succeeds, or there is no sense in another.
+    fn fetch(
+        &self,
+        job: &mut Job<'_>,
+        file: &mut File,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<()> {
+        let mut failed = 0;
+        loop {
+            let (why, asked) = match job.attempt(file, progress) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Lasting(e)) => return Err(e),
+                Err(Failure::Passing(why, asked)) => (why, asked),
+            };
+            failed += 1;
+            if failed >= self.attempts {
+                let attempts = if failed == 1 { "attempt" } else { "attempts" };
+                let kept = match file.metadata().map_or(0, |m| m.len()) {
+                    0 => String::new(),
+                    n => format!("; {n} bytes are kept, the same command goes on from there"),
+                };
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    format!(
+                        "cannot fetch {}: {why} ({failed} {attempts}{kept}; --url names a mirror)",
+                        job.url
+                    ),
+                ));
+            }
+            let pause = asked.unwrap_or(self.pause.saturating_mul(1 << (failed - 1).min(10)));
+            let pause = pause.min(LONGEST_PAUSE);
+            progress(Progress::Again(&why, pause));
+            std::thread::sleep(pause);
+        }
     }
 
     fn agent(&self) -> ureq::Agent {
