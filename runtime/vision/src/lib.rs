@@ -21,6 +21,7 @@ mod preprocess;
 mod read;
 mod resize;
 pub mod spec;
+mod yuv;
 
 pub use self::image::{EncodedFormat, Image, Limits};
 pub use detection::{Detection, Detections, Keypoint, Mask, OrientedBox};
