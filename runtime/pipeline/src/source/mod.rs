@@ -8,11 +8,13 @@
 //! To add a source: one file here and one line in [`SCHEMES`].
 
 mod counters;
+mod jpeg;
 mod options;
 pub mod sim;
 mod simulated;
 mod supervisor;
 mod uri;
+pub mod v4l2;
 
 use std::time::Duration;
 

@@ -46,12 +46,20 @@ impl fmt::Debug for Scheme {
 }
 
 /// Every kind of source.
-pub const SCHEMES: &[Scheme] = &[Scheme {
-    name: "sim",
-    help: "the simulated camera",
-    live: true,
-    open: |uri| Ok(Box::new(super::simulated::SimSource::new(uri)?)),
-}];
+pub const SCHEMES: &[Scheme] = &[
+    Scheme {
+        name: "v4l2",
+        help: "a camera of this machine, such as v4l2:///dev/video0",
+        live: true,
+        open: |uri| Ok(Box::new(super::v4l2::V4l2Source::new(uri)?)),
+    },
+    Scheme {
+        name: "sim",
+        help: "the simulated camera",
+        live: true,
+        open: |uri| Ok(Box::new(super::simulated::SimSource::new(uri)?)),
+    },
+];
 
 /// A source's address, understood.
 #[derive(Clone)]

@@ -22,7 +22,7 @@ mod encode;
 mod file;
 
 pub use encode::EncodedFormat;
-pub use file::Limits;
+pub use file::{Limits, jpeg_is_complete};
 
 use crate::yuv::{self, Coefficients};
 use crate::{Error, ErrorKind, Result};
