@@ -12,6 +12,7 @@ mod jpeg;
 mod options;
 pub mod sim;
 mod simulated;
+mod stream;
 mod supervisor;
 mod uri;
 pub mod v4l2;
@@ -21,6 +22,7 @@ use std::time::Duration;
 pub use counters::{Counters, DropReason, Snapshot};
 pub use options::{Codec, KEYS, Key, MemoryWish, Options, Transport, Wish};
 pub use simulated::SimSource;
+pub use stream::{PictureSource, StreamSource};
 pub use supervisor::{Action, Backoff, Event, Machine, Plan, State, Status, Supervisor};
 pub use uri::{SCHEMES, Scheme, SourceUri, redact};
 
@@ -47,6 +49,8 @@ pub enum Next {
     Dropped(DropReason),
     /// None within the time.
     Nothing,
+    /// None, since every buffer is in use by whoever works on the frames: no fault of the source.
+    Busy,
     /// There will be no more.
     End,
 }
@@ -54,7 +58,7 @@ pub enum Next {
 /// A camera, a file, a stream: something that gives frames.
 ///
 /// All three calls come from one thread. None may block much longer than the time it is given.
-pub trait Source: Send {
+pub trait Source: Send + std::fmt::Debug {
     /// Opens it from scratch: after [`Source::close`], or the first time.
     ///
     /// # Errors

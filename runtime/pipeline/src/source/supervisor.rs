@@ -112,6 +112,8 @@ pub enum Event {
     },
     /// A frame came, good or damaged: it lives.
     Frame,
+    /// No frame came, but only since its user has all its buffers.
+    Busy,
     /// No frame came while we waited.
     Nothing,
     /// There will be no more frames.
@@ -180,7 +182,7 @@ impl Machine {
                 (self.opened, self.last_frame) = (now, now);
                 self.next(now)
             }
-            Event::Frame => {
+            Event::Frame | Event::Busy => {
                 self.state = State::Streaming;
                 self.last_frame = now;
                 // One that keeps failing just after it was opened must not be retried at the shortest pause for ever.
@@ -526,6 +528,7 @@ impl Worker {
                 (Event::Frame, None)
             }
             Ok(Next::Nothing) => (Event::Nothing, None),
+            Ok(Next::Busy) => (Event::Busy, None),
             Ok(Next::End) => (Event::End, None),
             Err(e) => self.failed(&e),
         }

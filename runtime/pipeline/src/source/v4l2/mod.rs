@@ -256,7 +256,7 @@ impl Source for V4l2Source {
         let ready =
             camera.driver.wait(wait).map_err(|e| failed("waiting for a frame", &e).at(&self.place))?;
         if !ready.frame && !ready.trouble {
-            return Ok(Next::Nothing);
+            return Ok(if camera.buffers.all_lent() { Next::Busy } else { Next::Nothing });
         }
         match camera.buffers.dequeue() {
             Ok(Some(filled)) => {
