@@ -8,6 +8,7 @@
 //! To add a source: one file here and one line in [`SCHEMES`].
 
 mod counters;
+mod gst;
 mod jpeg;
 mod options;
 pub mod sim;
@@ -20,6 +21,7 @@ pub mod v4l2;
 use std::time::Duration;
 
 pub use counters::{Counters, DropReason, Snapshot};
+pub use gst::GstSource;
 pub use options::{Codec, KEYS, Key, MemoryWish, Options, Transport, Wish};
 pub use simulated::SimSource;
 pub use stream::{PictureSource, StreamSource};

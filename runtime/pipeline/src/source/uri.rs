@@ -21,6 +21,7 @@
 use std::fmt;
 use std::path::Path;
 
+use super::gst::GstSource;
 use super::options::{KEYS, Options};
 use super::stream::{PictureSource, StreamSource, is_picture};
 use super::{Backoff, Plan, Source};
@@ -53,6 +54,18 @@ pub const SCHEMES: &[Scheme] = &[
         help: "a camera of this machine, such as v4l2:///dev/video0",
         live: true,
         open: |uri| Ok(Box::new(super::v4l2::V4l2Source::new(uri)?)),
+    },
+    Scheme {
+        name: "rtsp",
+        help: "a network camera, such as rtsp://user:password@host/path#latency=100 (GStreamer)",
+        live: true,
+        open: |uri| Ok(Box::new(GstSource::rtsp(uri)?)),
+    },
+    Scheme {
+        name: "csi",
+        help: "a Jetson's own camera, such as csi://0 (GStreamer)",
+        live: true,
+        open: |uri| Ok(Box::new(GstSource::csi(uri)?)),
     },
     Scheme {
         name: "file",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes `clip.avi` (Motion JPEG, 5 frames of 64x48 at 12.5 fps) and `clip.json`: pixels of its frames as OpenCV decodes them.
+"""Makes `clip.avi` (Motion JPEG, 5 frames of 64x48 at 12 fps) and `clip.json`: pixels of its frames as OpenCV decodes them.
 Colours change gently, since JPEG leaves open how chroma is interpolated.
 Needs opencv-python and numpy."""
 import json, os
@@ -7,7 +7,7 @@ import cv2, numpy as np
 
 here = os.path.dirname(os.path.abspath(__file__))
 path = os.path.join(here, "clip.avi")
-w = cv2.VideoWriter(path, cv2.CAP_OPENCV_MJPEG, cv2.VideoWriter_fourcc(*"MJPG"), 12.5, (64, 48))
+w = cv2.VideoWriter(path, cv2.CAP_OPENCV_MJPEG, cv2.VideoWriter_fourcc(*"MJPG"), 12, (64, 48))
 for n in range(5):
     y, x = np.mgrid[0:48, 0:64]
     w.write(np.dstack([np.full_like(x, 60 + 30 * n), 100 + y * 2, 60 + x * 2]).astype(np.uint8))

@@ -15,6 +15,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::gst::GstSource;
 use super::options::{Options, Wish};
 use super::{DropReason, Next, Opened, Source, SourceUri};
 use crate::frame::{Frame, FrameFormat, Pool, monotonic};
@@ -36,9 +37,11 @@ enum Origin {
 pub struct StreamSource {
     origin: Origin,
     options: Options,
-    scrub: Box<dyn Fn(&str) -> String + Send>,
+    uri: SourceUri,
     pool: Arc<Pool>,
     open: Option<Open>,
+    /// Reads it instead, where only GStreamer can.
+    gst: Option<GstSource>,
     /// Frames so far; it goes on after a reopening.
     number: u64,
 }
@@ -87,12 +90,12 @@ impl StreamSource {
                 format!("'{uri}': raw frames need size=WIDTHxHEIGHT beside format="),
             ));
         }
-        let for_errors = uri.clone();
         Ok(StreamSource {
             origin,
             pool: Pool::new(o.buffers.unwrap_or(Self::BUFFERS) as usize),
             options: o,
-            scrub: Box::new(move |text| for_errors.scrub(text)),
+            uri: uri.clone(),
+            gst: None,
             open: None,
             number: 0,
         })
@@ -125,7 +128,7 @@ impl StreamSource {
                 std::io::ErrorKind::NotFound => ErrorKind::Gone,
                 _ => ErrorKind::Io,
             };
-            Error::new(kind, (self.scrub)(&format!("{what}: {e}")))
+            Error::new(kind, self.uri.scrub(&format!("{what}: {e}")))
         };
         match origin {
             Origin::Stdin => Feed::stdin().map_err(|e| failed("standard input", e)),
@@ -145,7 +148,7 @@ impl StreamSource {
                     std::io::ErrorKind::NotFound => Error::new(
                         ErrorKind::Missing,
                         format!(
-                            "{}: no Y4M, no AVI of JPEGs, no picture: other videos need ffmpeg, which is not installed (or give size= and format= if these are raw frames)",
+                            "{}: no Y4M, no AVI of JPEGs, no picture: other videos need ffmpeg or GStreamer, which are not installed (or give size= and format= if these are raw frames)",
                             path.display()
                         ),
                     ),
@@ -184,8 +187,16 @@ impl StreamSource {
                     open.parser = Some(parser);
                 }
                 (None, Origin::Path(path)) if !open.feed.is_fifo() => {
-                    self.origin = Origin::Ffmpeg(path.clone());
-                    let feed = self.start(&self.origin)?;
+                    let ffmpeg = Origin::Ffmpeg(path.clone());
+                    let feed = match self.start(&ffmpeg) {
+                        Err(e) if e.kind() == ErrorKind::Missing && GstSource::is_there() => {
+                            self.open = None;
+                            self.gst = Some(GstSource::file(&self.uri));
+                            return Ok(false);
+                        }
+                        started => started?,
+                    };
+                    self.origin = ffmpeg;
                     if let Some(open) = &mut self.open {
                         (open.feed, open.head) = (feed, Vec::new());
                         open.parser = Some(Parser::Y4m(Y4m::default()));
@@ -220,7 +231,7 @@ impl StreamSource {
         if let Some((well, said)) = open.feed.verdict()
             && !well
         {
-            return Err(Error::new(ErrorKind::Io, (self.scrub)(&said)));
+            return Err(Error::new(ErrorKind::Io, self.uri.scrub(&said)));
         }
         if open.feed.is_fifo() {
             // Whoever wrote may come back: the supervisor decides whether to wait.
@@ -281,6 +292,9 @@ impl Source for StreamSource {
         self.open = Some(Open { feed, parser, head: Vec::new(), fps: o.fps, pace });
         // A stream whose first bytes are still to come is open all the same.
         self.recognise(deadline)?;
+        if let Some(gst) = &mut self.gst {
+            return gst.open(within);
+        }
         let Some(open) = &mut self.open else {
             return Err(Error::new(ErrorKind::Io, "closed while opening"));
         };
@@ -293,6 +307,15 @@ impl Source for StreamSource {
     }
 
     fn next(&mut self, wait: Duration) -> Result<Next> {
+        if let Some(gst) = &mut self.gst {
+            return match gst.next(wait)? {
+                Next::End if self.options.repeat => {
+                    gst.open(Duration::from_secs(5))?;
+                    Ok(Next::Busy)
+                }
+                next => Ok(next),
+            };
+        }
         let deadline = Instant::now() + wait;
         if !self.recognise(deadline)? {
             return Ok(Next::Nothing);
@@ -321,7 +344,7 @@ impl Source for StreamSource {
     }
 
     fn close(&mut self) {
-        self.open = None;
+        (self.open, self.gst) = (None, None);
     }
 }
 
