@@ -23,8 +23,9 @@ mod read;
 mod resize;
 pub mod spec;
 pub mod track;
+mod yuv;
 
-pub use self::image::{EncodedFormat, Image, Limits};
+pub use self::image::{EncodedFormat, Image, JpegScan, Limits, scan_jpeg};
 pub use detection::{Detection, Detections, Keypoint, Mask, OrientedBox};
 pub use error::{Error, ErrorKind};
 pub use heads::{DecodeParams, Head, OutputInfo};
