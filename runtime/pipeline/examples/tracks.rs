@@ -26,6 +26,10 @@ const CASES: &[(&str, &str, u64, u64, u32)] = &[
     ("street-seed5-5fps-drops", "sim:street?seed=5", 3600, 6, 30),
     ("crowded-30fps", "sim:crowded", 900, 1, 0),
     ("crowded-5fps-drops", "sim:crowded", 3600, 6, 30),
+    // The parameters were chosen without these.
+    ("street-seed11-30fps", "sim:street?seed=11", 900, 1, 0),
+    ("street-seed12-5fps-drops", "sim:street?seed=12", 3600, 6, 30),
+    ("crowded-seed13-30fps", "sim:crowded?seed=13", 900, 1, 0),
     ("street-shake-30fps", "sim:street?shake=12", 900, 1, 0),
 ];
 

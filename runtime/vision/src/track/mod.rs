@@ -145,12 +145,12 @@ impl Tracker {
     /// Takes in what was seen at `time` (since any fixed moment) and returns all tracks alive, by id: those seen now are
     /// tentative or confirmed, the others tentative or lost. The order of the observations makes no difference.
     ///
-    /// After the first frames nothing is allocated while each object overlaps with its own track alone, or two tracks
+    /// An observation with an empty box is passed over. After the first frames nothing is allocated while each object overlaps with its own track alone, or two tracks
     /// and two observations with each other; larger tangles allocate in the assignment.
     ///
     /// # Errors
-    /// [`ErrorKind::Track`] when `time` lies before that of the last update, and for an observation whose box is empty or
-    /// not finite or whose score is not within 0..=1. The tracker is then as it was before.
+    /// [`ErrorKind::Track`] when `time` lies before that of the last update, and for an observation whose box is not
+    /// finite or whose score is not within 0..=1. The tracker is then as it was before.
     pub fn update<O: Into<Observation>>(
         &mut self,
         seen: impl IntoIterator<Item = O>,
@@ -225,8 +225,13 @@ impl Tracker {
     /// Splits the observations by score, each part in an order that does not depend on the input's.
     fn sort(&mut self) {
         self.order.clear();
-        self.order.extend(0..self.seen.len() as u32);
         let seen = &self.seen;
+        // A box that clipping has left empty overlaps with nothing.
+        let full = |k: &u32| {
+            let [x0, y0, x1, y1] = seen[*k as usize].bbox;
+            x1 > x0 && y1 > y0
+        };
+        self.order.extend((0..seen.len() as u32).filter(full));
         self.order.sort_unstable_by(|a, b| {
             let (p, q) = (&seen[*a as usize], &seen[*b as usize]);
             let boxes = p.bbox.iter().zip(&q.bbox).map(|(v, w)| v.total_cmp(w));
@@ -328,16 +333,13 @@ impl Tracker {
 }
 
 fn check(k: usize, o: &Observation) -> Result<()> {
-    let [x0, y0, x1, y1] = o.bbox;
-    let sound = o.bbox.iter().all(|v| v.abs() < 1e7) && x1 > x0 && y1 > y0;
-    if sound && (0.0..=1.0).contains(&o.score) {
+    if o.bbox.iter().all(|v| v.abs() < 1e7) && (0.0..=1.0).contains(&o.score) {
         return Ok(());
     }
     Err(Error::new(
         ErrorKind::Track,
         format!(
-            "observation {k} has the box {:?} and the score {}: give left < right, top < bottom, all finite, and a score \
-             within 0..=1",
+            "observation {k} has the box {:?} and the score {}: give finite sides in pixels and a score within 0..=1",
             o.bbox, o.score
         ),
     ))
