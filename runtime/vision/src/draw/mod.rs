@@ -50,17 +50,29 @@ impl Annotator {
 
     /// Draws `found` into `picture`; `label` names a class (usually [`crate::Head::label`]).
     pub fn draw<'a>(&self, picture: &mut Image, found: &Detections, label: impl Fn(u32) -> Cow<'a, str>) {
+        self.draw_named(picture, found, |_, d| Some(format!("{} {:.2}", label(d.class), d.score)));
+    }
+
+    /// Draws those objects of `found` that `text` has a text for; it is asked with an object's place in `found`.
+    pub fn draw_named(
+        &self,
+        picture: &mut Image,
+        found: &Detections,
+        text: impl Fn(usize, &Detection) -> Option<String>,
+    ) {
+        let named: Vec<(&Detection, String)> =
+            found.items().iter().enumerate().filter_map(|(k, d)| Some((d, text(k, d)?))).collect();
         let side = ((picture.width() * picture.height()) as f32).sqrt();
         let line = (side / 250.0).round().max(1.0);
         let size = (side / 36.0).clamp(11.0, 400.0);
         let mut canvas = Canvas::new(picture);
         // Weak ones first, so that strong ones lie on top.
-        for d in found.items().iter().rev() {
+        for (d, _) in named.iter().rev() {
             if let Some(mask) = found.mask(d) {
                 canvas.blend(d.bbox, color(d.class), 0.45, |x, y| mask.contains(x, y));
             }
         }
-        for d in found.items().iter().rev() {
+        for (d, _) in named.iter().rev() {
             let c = color(d.class);
             match &d.oriented {
                 Some(turned) => {
@@ -71,9 +83,8 @@ impl Annotator {
             }
             self.points(&mut canvas, d, found, line);
         }
-        let mut plates: Vec<Plate> = Vec::with_capacity(found.items().len());
-        for d in found.items() {
-            let text = format!("{} {:.2}", label(d.class), d.score);
+        let mut plates: Vec<Plate> = Vec::with_capacity(named.len());
+        for (d, text) in named {
             let plate = self.place(&canvas, d, text, size, line, &plates);
             plates.push(plate);
         }
