@@ -1,8 +1,11 @@
 //! How frames come in, move through the runtime and leave it.
 //!
-//! So far: [`source::sim`], the simulated camera, which knows the truth of every frame it draws.
+//! [`source::sim`] is the simulated camera, which knows the truth of every frame it draws; [`batch`] decides which frames
+//! the model looks at together, and when; [`clock`] tells the time to all of them.
 #![forbid(unsafe_code)]
 
+pub mod batch;
+pub mod clock;
 mod error;
 pub mod source;
 
