@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use saltica_pipeline::batch::simulate::{Machine, Policy, Random, Trace, play};
 use saltica_pipeline::batch::{
-    Batcher, BatcherConfig, Decision, Frame, MemoryState, Objective, Reason, RunTimes, Shedding,
+    Batcher, BatcherConfig, Decision, MemoryState, Objective, Reason, RunTimes, Shedding, Ticket,
 };
 use saltica_pipeline::clock::{Clock, Time, VirtualClock};
 
@@ -44,7 +44,7 @@ fn trace(gaps: &[(u32, u32)], streams: u32, objective: Duration) -> Trace {
         now = now + Duration::from_micros(u64::from(gap));
         let source = source % streams;
         ids[source as usize] += 1;
-        Frame { source, id: ids[source as usize], captured: now, deadline: now + objective }
+        Ticket { source, id: ids[source as usize], captured: now, deadline: now + objective }
     });
     Trace { frames: frames.collect(), streams }
 }
@@ -57,12 +57,12 @@ fn gaps() -> impl Strategy<Value = Vec<(u32, u32)>> {
 /// Runs everything that waits, up to a size, whenever the device is free: work is never put off.
 struct WorkConserving {
     cap: usize,
-    queue: std::collections::VecDeque<Frame>,
-    batch: Vec<Frame>,
+    queue: std::collections::VecDeque<Ticket>,
+    batch: Vec<Ticket>,
 }
 
 impl Policy for WorkConserving {
-    fn offer(&mut self, _: Time, frame: Frame) {
+    fn offer(&mut self, _: Time, frame: Ticket) {
         self.queue.push_back(frame);
     }
 
@@ -72,7 +72,7 @@ impl Policy for WorkConserving {
         if self.batch.is_empty() { Decision::Wait(Time::NEVER) } else { Decision::Launch }
     }
 
-    fn batch(&self) -> &[Frame] {
+    fn batch(&self) -> &[Ticket] {
         &self.batch
     }
 
@@ -129,7 +129,7 @@ proptest! {
                     Decision::Launch => {
                         let batch = batcher.batch();
                         prop_assert!(!batch.is_empty() && batch.len() <= machine.most());
-                        let parts: Vec<Frame> = batcher.parts().flatten().copied().collect();
+                        let parts: Vec<Ticket> = batcher.parts().flatten().copied().collect();
                         prop_assert_eq!(&parts[..], batch);
                         for frame in batch {
                             let sent = trace.frames.iter().find(|f| (f.source, f.id) == (frame.source, frame.id));
@@ -198,12 +198,12 @@ proptest! {
     ) {
         let objective = MS * objective_ms;
         let period = MS * period_ms;
-        let mut frames: Vec<Frame> = Vec::new();
+        let mut frames: Vec<Ticket> = Vec::new();
         for n in 0..60u32 {
             for (source, phase) in phases.iter().enumerate() {
                 let captured = Time::ZERO + period * n + period * *phase / 1000;
                 let deadline = captured + objective;
-                frames.push(Frame { source: source as u32, id: u64::from(n), captured, deadline });
+                frames.push(Ticket { source: source as u32, id: u64::from(n), captured, deadline });
             }
         }
         frames.sort_by_key(|f| (f.captured, f.source));
@@ -226,7 +226,7 @@ fn device() -> Machine {
 }
 
 /// Drives `batcher` through `trace`; gives the answered frames with the input size and time of their answers.
-fn drive(batcher: &mut Batcher, levels: &[Machine], trace: &Trace) -> Vec<(Frame, usize, Time)> {
+fn drive(batcher: &mut Batcher, levels: &[Machine], trace: &Trace) -> Vec<(Ticket, usize, Time)> {
     let mut answered = Vec::new();
     let mut coming = trace.frames.iter().peekable();
     let (mut now, mut end) = (Time::ZERO, None);
@@ -265,7 +265,7 @@ fn drive(batcher: &mut Batcher, levels: &[Machine], trace: &Trace) -> Vec<(Frame
 fn cameras(count: u32, period: Duration, frames: u32, objective: Duration) -> Trace {
     let frames = (0..frames * count).map(|n| {
         let captured = Time::ZERO + period * (n / count) + period * (n % count) / count;
-        Frame { source: n % count, id: u64::from(n / count), captured, deadline: captured + objective }
+        Ticket { source: n % count, id: u64::from(n / count), captured, deadline: captured + objective }
     });
     Trace { frames: frames.collect(), streams: count }
 }
@@ -314,7 +314,7 @@ fn the_input_shrinks_under_load_and_grows_back() {
     let mut trace = cameras(8, Duration::from_nanos(16_666_667), 600, MS * 60);
     let quiet = cameras(8, MS * 100, 200, MS * 60);
     let start = trace.frames.last().unwrap().captured + MS;
-    trace.frames.extend(quiet.frames.iter().map(|f| Frame {
+    trace.frames.extend(quiet.frames.iter().map(|f| Ticket {
         id: f.id + 1000,
         captured: start + f.captured.since(Time::ZERO),
         deadline: start + f.deadline.since(Time::ZERO),
@@ -339,7 +339,7 @@ fn memory_shrinks_batches_and_splits_the_one_that_was_decided() {
     assert_eq!(batcher.decide(at(1.0)), Decision::Launch);
     assert_eq!(batcher.batch().len(), 8);
     batcher.memory(at(1.0), MemoryState { stalled: 60.0, available: 1 << 30 });
-    let parts: Vec<usize> = batcher.parts().map(<[Frame]>::len).collect();
+    let parts: Vec<usize> = batcher.parts().map(<[Ticket]>::len).collect();
     assert_eq!(parts, [4, 4]);
     batcher.finished(Some(MS * 28));
     assert_eq!(batcher.cap(), 4);

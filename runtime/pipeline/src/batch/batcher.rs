@@ -7,7 +7,7 @@ use super::arrivals::{ArrivalModel, Expected};
 use super::curve::{MAX_BATCH, RunTimes};
 use super::memory::{MemoryGovernor, MemoryLimits, MemoryState};
 use super::plan::{MAX_EXPECTED, MAX_WAITING, Planner, Pressure};
-use super::queue::{Frame, Queue};
+use super::queue::{Queue, Ticket};
 use crate::clock::Time;
 use crate::{Error, ErrorKind, Result};
 
@@ -142,9 +142,9 @@ pub struct Batcher {
     roomy_since: Option<Time>,
     planner: Planner,
     expected: [Expected; MAX_EXPECTED],
-    batch: Vec<Frame>,
+    batch: Vec<Ticket>,
     running: Option<(Time, usize, usize)>,
-    given_up: VecDeque<(Frame, Reason)>,
+    given_up: VecDeque<(Ticket, Reason)>,
     dropped: [u64; REASONS],
     forgotten: u64,
 }
@@ -214,9 +214,9 @@ impl Batcher {
         Ok(batcher)
     }
 
-    /// Frame `id` of stream `source`, taken at `captured`, is there. Ids grow within a stream, and so do capture times.
+    /// Ticket `id` of stream `source`, taken at `captured`, is there. Ids grow within a stream, and so do capture times.
     pub fn offer(&mut self, now: Time, source: u32, id: u64, captured: Time) {
-        let mut frame = Frame { source, id, captured, deadline: Time::NEVER };
+        let mut frame = Ticket { source, id, captured, deadline: Time::NEVER };
         let place = source as usize;
         let Some(stream) = self.streams.get_mut(place) else {
             return self.give_up(frame, Reason::OutOfOrder);
@@ -307,7 +307,7 @@ impl Batcher {
     }
 
     /// The frames to run, after [`Decision::Launch`]: in the order of their deadlines, each stream's in order.
-    pub fn batch(&self) -> &[Frame] {
+    pub fn batch(&self) -> &[Ticket] {
         &self.batch
     }
 
@@ -317,7 +317,7 @@ impl Batcher {
     }
 
     /// The batch in the parts that fit into memory now: one, unless memory shrank since it was decided.
-    pub fn parts(&self) -> impl Iterator<Item = &[Frame]> {
+    pub fn parts(&self) -> impl Iterator<Item = &[Ticket]> {
         self.batch.chunks(self.memory_limit())
     }
 
@@ -340,7 +340,7 @@ impl Batcher {
     }
 
     /// A frame that was given up, and why; each comes out once.
-    pub fn shed(&mut self) -> Option<(Frame, Reason)> {
+    pub fn shed(&mut self) -> Option<(Ticket, Reason)> {
         self.given_up.pop_front()
     }
 
@@ -399,7 +399,7 @@ impl Batcher {
         }
     }
 
-    fn give_up(&mut self, frame: Frame, reason: Reason) {
+    fn give_up(&mut self, frame: Ticket, reason: Reason) {
         self.dropped[reason as usize] += 1;
         if self.given_up.len() == GIVEN_UP {
             self.given_up.pop_front();

@@ -28,4 +28,4 @@ pub use arrivals::{ArrivalModel, Expected};
 pub use batcher::{Batcher, BatcherConfig, Decision, Objective, Reason, Shedding};
 pub use curve::{MAX_BATCH, RunTimes};
 pub use memory::{MemoryGovernor, MemoryLimits, MemoryState};
-pub use queue::{Frame, Queue};
+pub use queue::{Queue, Ticket};

@@ -24,7 +24,7 @@ use super::curve::MAX_BATCH;
 /// Waiting frames that are looked at.
 pub(super) const MAX_WAITING: usize = 2 * MAX_BATCH;
 /// Expected frames that are looked at.
-pub(super) const MAX_EXPECTED: usize = 48;
+pub(super) const MAX_EXPECTED: usize = 32;
 /// Expected frames that are worth a wait: so many.
 const WAITS: usize = 4;
 /// A wait must save so many frames, since what is expected may not come.
@@ -175,7 +175,7 @@ impl Planner {
                 }
             }
         }
-        for k in n..self.count.min(n + WAITS) {
+        for k in n..self.count.min(n + WAITS).min(device.cap) {
             let at = self.jobs[k].at;
             for rule in [Rule::Large, Rule::Small] {
                 if let Some(cost) = self.play(0, at, rule, 0.0, least - WAIT_MARGIN, device) {
@@ -246,7 +246,7 @@ impl Planner {
     }
 }
 
-/// Four sizes in each doubling are enough to choose from.
+/// Two sizes in each doubling are enough to choose from.
 fn worth_trying(size: usize) -> bool {
-    size <= 4 || size.is_multiple_of(1 << (size.ilog2() - 2))
+    size <= 2 || size.is_multiple_of(1 << (size.ilog2() - 1))
 }

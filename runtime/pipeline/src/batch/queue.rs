@@ -6,7 +6,7 @@ use crate::clock::Time;
 
 /// What the batcher knows about a frame. The picture itself stays with the caller, under `source` and `id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct Ticket {
     /// Which stream it belongs to: 0 up to the number of streams.
     pub source: u32,
     /// The frame's number in its stream; grows from frame to frame.
@@ -20,7 +20,7 @@ pub struct Frame {
 /// Waiting frames by deadline; those with the same deadline in the order they came. Its room is allocated once.
 #[derive(Debug)]
 pub struct Queue {
-    frames: VecDeque<Frame>,
+    frames: VecDeque<Ticket>,
     room: usize,
 }
 
@@ -46,17 +46,17 @@ impl Queue {
     }
 
     /// The frame due first.
-    pub fn first(&self) -> Option<&Frame> {
+    pub fn first(&self) -> Option<&Ticket> {
         self.frames.front()
     }
 
     /// All frames, the one due first in front.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Frame> + Clone {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Ticket> + Clone {
         self.frames.iter()
     }
 
     /// Puts `frame` at its place; `false`, and nothing happens, if there is no room.
-    pub fn push(&mut self, frame: Frame) -> bool {
+    pub fn push(&mut self, frame: Ticket) -> bool {
         if self.is_full() {
             return false;
         }
@@ -67,12 +67,12 @@ impl Queue {
     }
 
     /// Takes the frame due first.
-    pub fn pop(&mut self) -> Option<Frame> {
+    pub fn pop(&mut self) -> Option<Ticket> {
         self.frames.pop_front()
     }
 
     /// Takes the frame at `place`, counted from the one due first.
-    pub fn remove(&mut self, place: usize) -> Option<Frame> {
+    pub fn remove(&mut self, place: usize) -> Option<Ticket> {
         self.frames.remove(place)
     }
 }

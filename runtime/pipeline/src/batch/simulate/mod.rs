@@ -11,27 +11,27 @@ mod trace;
 
 use std::time::Duration;
 
-use crate::batch::{Batcher, Decision, Frame};
+use crate::batch::{Batcher, Decision, Ticket};
 use crate::clock::Time;
 pub use trace::{Arrivals, Random, Trace};
 
 /// Something that decides which frames are run together, and when.
 pub trait Policy {
     /// A frame is there.
-    fn offer(&mut self, now: Time, frame: Frame);
+    fn offer(&mut self, now: Time, frame: Ticket);
 
     /// What to do now; asked only while nothing runs.
     fn decide(&mut self, now: Time) -> Decision;
 
     /// The frames to run, after [`Decision::Launch`].
-    fn batch(&self) -> &[Frame];
+    fn batch(&self) -> &[Ticket];
 
     /// The run has ended.
     fn finished(&mut self, now: Time, took: Duration);
 }
 
 impl Policy for Batcher {
-    fn offer(&mut self, now: Time, frame: Frame) {
+    fn offer(&mut self, now: Time, frame: Ticket) {
         Batcher::offer(self, now, frame.source, frame.id, frame.captured);
         while self.shed().is_some() {}
     }
@@ -40,7 +40,7 @@ impl Policy for Batcher {
         Batcher::decide(self, now)
     }
 
-    fn batch(&self) -> &[Frame] {
+    fn batch(&self) -> &[Ticket] {
         Batcher::batch(self)
     }
 
@@ -136,7 +136,7 @@ pub fn play(
     trace: &Trace,
     machine: &Machine,
     policy: &mut dyn Policy,
-    mut each: impl FnMut(&Frame, Time),
+    mut each: impl FnMut(&Ticket, Time),
 ) -> Outcome {
     let mut outcome = Outcome { came: trace.frames.len(), ..Outcome::default() };
     let mut coming = trace.frames.iter().peekable();

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{Machine, Policy};
-use crate::batch::{Decision, Frame, Queue};
+use crate::batch::{Decision, Queue, Ticket};
 use crate::clock::Time;
 
 /// A rule, with its settings.
@@ -51,7 +51,7 @@ pub struct Rival {
     strict: bool,
     times: Vec<Duration>,
     queue: Queue,
-    batch: Vec<Frame>,
+    batch: Vec<Ticket>,
     size: f64,
 }
 
@@ -133,7 +133,7 @@ impl Rival {
 }
 
 impl Policy for Rival {
-    fn offer(&mut self, _: Time, frame: Frame) {
+    fn offer(&mut self, _: Time, frame: Ticket) {
         self.queue.push(frame);
     }
 
@@ -157,7 +157,7 @@ impl Policy for Rival {
         }
     }
 
-    fn batch(&self) -> &[Frame] {
+    fn batch(&self) -> &[Ticket] {
         &self.batch
     }
 

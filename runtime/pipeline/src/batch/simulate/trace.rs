@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::batch::Frame;
+use crate::batch::Ticket;
 use crate::clock::Time;
 
 /// A small generator of random numbers (SplitMix64, Steele et al. 2014), so that traces never change with a crate's version.
@@ -67,7 +67,7 @@ pub enum Arrivals {
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The frames.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<Ticket>,
     /// Streams: every `source` is below.
     pub streams: u32,
 }
@@ -116,7 +116,7 @@ impl Trace {
             .map(|&(t, source)| {
                 let captured = Time::from_nanos((t * 1e9) as u64);
                 ids[source as usize] += 1;
-                Frame { source, id: ids[source as usize], captured, deadline: captured + objective }
+                Ticket { source, id: ids[source as usize], captured, deadline: captured + objective }
             })
             .collect();
         Trace { frames, streams }
