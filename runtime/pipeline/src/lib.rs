@@ -1,13 +1,20 @@
 //! How frames come in, move through the runtime and leave it.
 //!
-//! [`source::sim`] is the simulated camera, which knows the truth of every frame it draws; [`batch`] decides which frames
-//! the model looks at together, and when; [`clock`] tells the time to all of them.
-#![forbid(unsafe_code)]
+//! * [`source`]: cameras, files, streams and the simulated camera ([`source::sim`], which knows the truth of every frame it
+//!   draws), each on a thread of its own that survives whatever happens to it.
+//! * [`frame`]: a picture with its capture time, borrowed from the buffer it arrived in.
+//! * [`ring`]: the two or three frames between a source and its user.
+//! * [`batch`]: which frames the model looks at together, and when.
+//! * [`clock`]: what tells the time, really or virtually.
+#![deny(unsafe_code)]
 
 pub mod batch;
 pub mod clock;
 mod error;
+pub mod frame;
+pub mod ring;
 pub mod source;
+mod suggest;
 
 pub use error::{Error, ErrorKind};
 
