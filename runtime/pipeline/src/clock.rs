@@ -35,6 +35,13 @@ impl Time {
     }
 }
 
+impl From<Duration> for Time {
+    /// The time `since_zero` after the clock's zero.
+    fn from(since_zero: Duration) -> Time {
+        Time::ZERO + since_zero
+    }
+}
+
 impl Add<Duration> for Time {
     type Output = Time;
 

@@ -5,6 +5,7 @@
 //! * [`frame`]: a picture with its capture time, borrowed from the buffer it arrived in.
 //! * [`ring`]: the two or three frames between a source and its user.
 //! * [`batch`]: which frames the model looks at together, and when.
+//! * [`stage`]: the threads between sources and sinks.
 //! * [`clock`]: what tells the time, really or virtually.
 #![deny(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod error;
 pub mod frame;
 pub mod ring;
 pub mod source;
+pub mod stage;
 mod suggest;
 
 pub use error::{Error, ErrorKind};

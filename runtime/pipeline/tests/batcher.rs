@@ -391,3 +391,25 @@ fn a_failed_run_does_not_stop_the_next() {
     assert_eq!(batcher.decide(at(2.0)), Decision::Launch);
     assert_eq!(batcher.batch()[0].id, 2);
 }
+
+/// 120 s of a camera at 30 fps before a model that takes 150 ms: the newest frame is always the one that is run.
+#[test]
+fn ages_stay_flat_before_a_slow_model() {
+    let slow = Machine::measured(&[(1, 0.15), (4, 0.6)]);
+    let period = Duration::from_nanos(33_333_333);
+    let mut config = BatcherConfig::new(1, None);
+    config.waiting = 1;
+    let mut batcher = Batcher::new(&config, vec![curve(&slow)]).unwrap();
+    let trace = cameras(1, period, 3600, MS * 1000);
+    let answered = drive(&mut batcher, &[slow], &trace);
+    let mut ages: Vec<Duration> = answered.iter().map(|(f, _, at)| at.since(f.captured)).collect();
+    let first_half = ages[..ages.len() / 2].iter().max().copied();
+    let second_half = ages[ages.len() / 2..].iter().max().copied();
+    ages.sort();
+    let p95 = ages[ages.len() * 95 / 100];
+    assert!(p95 <= MS * 150 + period * 2, "{p95:?}");
+    assert!(second_half <= first_half, "ages grow: {first_half:?}, then {second_half:?}");
+    assert_eq!(answered.len() as u64 + batcher.dropped(Reason::Replaced), 3600);
+    // 120 s in runs of 150 ms.
+    assert!((798..=801).contains(&answered.len()), "{}", answered.len());
+}

@@ -61,6 +61,14 @@ pub enum Decision {
     Wait(Time),
 }
 
+/// A run that goes on while the next is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    level: usize,
+    size: usize,
+    parts: usize,
+}
+
 /// What the batcher is to do.
 #[derive(Clone, Debug)]
 pub struct BatcherConfig {
@@ -143,7 +151,8 @@ pub struct Batcher {
     planner: Planner,
     expected: [Expected; MAX_EXPECTED],
     batch: Vec<Ticket>,
-    running: Option<(Time, usize, usize)>,
+    /// Input size and number of parts.
+    running: Option<(usize, usize)>,
     given_up: VecDeque<(Ticket, Reason)>,
     dropped: [u64; REASONS],
     forgotten: u64,
@@ -272,7 +281,7 @@ impl Batcher {
         let level = &self.levels[self.level];
         let cap = level.cap;
         if self.shedding == Shedding::KeepAll {
-            return self.launch(now, 0, self.queue.len().min(cap));
+            return self.launch(0, self.queue.len().min(cap));
         }
         let single = level.curve.nanos(1);
         while self.queue.first().is_some_and(|f| f.deadline.nanos() < start.nanos() + single) {
@@ -303,7 +312,7 @@ impl Batcher {
                 return Decision::Wait(until);
             }
         }
-        self.launch(now, plan.skip, plan.size)
+        self.launch(plan.skip, plan.size)
     }
 
     /// The frames to run, after [`Decision::Launch`]: in the order of their deadlines, each stream's in order.
@@ -313,7 +322,7 @@ impl Batcher {
 
     /// Which input size to run them at: 0 is the largest.
     pub fn level(&self) -> usize {
-        self.running.map_or(self.level, |(_, level, _)| level)
+        self.running.map_or(self.level, |(level, _)| level)
     }
 
     /// The batch in the parts that fit into memory now: one, unless memory shrank since it was decided.
@@ -323,11 +332,23 @@ impl Batcher {
 
     /// The run has ended. It took `took`, or failed, if none.
     pub fn finished(&mut self, took: Option<Duration>) {
-        if let Some((_, level, parts)) = self.running.take()
-            && let Some(took) = took
-            && parts == 1
+        if let Some(run) = self.detach() {
+            self.ran(run, took);
+        }
+    }
+
+    /// Lets go of the launched run, so that the next can be decided while it goes on; [`Self::ran`] is told of its end.
+    pub fn detach(&mut self) -> Option<Run> {
+        let (level, parts) = self.running.take()?;
+        Some(Run { level, size: self.batch.len(), parts })
+    }
+
+    /// A detached run has ended. It took `took`, or failed, if none.
+    pub fn ran(&mut self, run: Run, took: Option<Duration>) {
+        if let Some(took) = took
+            && run.parts == 1
         {
-            self.levels[level].curve.observe(self.batch.len(), took);
+            self.levels[run.level].curve.observe(run.size, took);
             self.set_caps();
         }
     }
@@ -347,6 +368,11 @@ impl Batcher {
     /// Frames given up for `reason` so far.
     pub fn dropped(&self, reason: Reason) -> u64 {
         self.dropped[reason as usize]
+    }
+
+    /// Whether another frame of stream `source` can wait without replacing one.
+    pub fn has_room(&self, source: u32) -> bool {
+        self.streams.get(source as usize).is_some_and(|s| s.waiting < self.room)
     }
 
     /// Frames that wait.
@@ -369,11 +395,12 @@ impl Batcher {
         &self.levels[self.level].curve
     }
 
-    fn memory_limit(&self) -> usize {
+    /// The most frames that memory allows in one run.
+    pub fn memory_limit(&self) -> usize {
         self.governor.as_ref().map_or(MAX_BATCH, MemoryGovernor::limit)
     }
 
-    fn launch(&mut self, now: Time, skip: usize, size: usize) -> Decision {
+    fn launch(&mut self, skip: usize, size: usize) -> Decision {
         for _ in 0..skip {
             self.drop_at(0, Reason::Overload);
         }
@@ -388,7 +415,7 @@ impl Batcher {
             return Decision::Wait(Time::NEVER);
         }
         let parts = self.batch.len().div_ceil(self.memory_limit());
-        self.running = Some((now, self.level, parts));
+        self.running = Some((self.level, parts));
         Decision::Launch
     }
 

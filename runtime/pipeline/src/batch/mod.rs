@@ -25,7 +25,7 @@ mod queue;
 pub mod simulate;
 
 pub use arrivals::{ArrivalModel, Expected};
-pub use batcher::{Batcher, BatcherConfig, Decision, Objective, Reason, Shedding};
+pub use batcher::{Batcher, BatcherConfig, Decision, Objective, Reason, Run, Shedding};
 pub use curve::{MAX_BATCH, RunTimes};
 pub use memory::{MemoryGovernor, MemoryLimits, MemoryState};
 pub use queue::{Queue, Ticket};
