@@ -403,12 +403,13 @@ fn ages_stay_flat_before_a_slow_model() {
     let trace = cameras(1, period, 3600, MS * 1000);
     let answered = drive(&mut batcher, &[slow], &trace);
     let mut ages: Vec<Duration> = answered.iter().map(|(f, _, at)| at.since(f.captured)).collect();
-    let first_half = ages[..ages.len() / 2].iter().max().copied();
-    let second_half = ages[ages.len() / 2..].iter().max().copied();
+    // The camera's phase against the runs drifts, so ages vary by up to a period.
+    let oldest = |ages: &[Duration]| ages.iter().max().copied().unwrap_or_default();
+    let (first_half, second_half) = (oldest(&ages[..ages.len() / 2]), oldest(&ages[ages.len() / 2..]));
     ages.sort();
     let p95 = ages[ages.len() * 95 / 100];
     assert!(p95 <= MS * 150 + period * 2, "{p95:?}");
-    assert!(second_half <= first_half, "ages grow: {first_half:?}, then {second_half:?}");
+    assert!(second_half <= first_half + period, "ages grow: {first_half:?}, then {second_half:?}");
     assert_eq!(answered.len() as u64 + batcher.dropped(Reason::Replaced), 3600);
     // 120 s in runs of 150 ms.
     assert!((798..=801).contains(&answered.len()), "{}", answered.len());

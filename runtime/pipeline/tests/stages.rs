@@ -78,7 +78,7 @@ fn four_sources_never_mix() {
     let mut turn = 0u32;
     config.memory = Box::new(move || {
         turn += 1;
-        Some(MemoryState { stalled: if turn % 2 == 0 { 50.0 } else { 0.0 }, available: 1 << 34 })
+        Some(MemoryState { stalled: if turn.is_multiple_of(2) { 50.0 } else { 0.0 }, available: 1 << 34 })
     });
     let seen = Seen::default();
     let pipeline =

@@ -16,6 +16,9 @@ use crate::ring::Bell;
 use crate::source::Supervisor;
 use crate::{Error, ErrorKind, Result};
 
+/// Objects of a frame for whose tracks there is room from the start.
+const TRACKS: usize = 64;
+
 /// How a pipeline is run.
 pub struct PipelineConfig {
     /// Objectives and limits. `bytes` and `most` are narrowed by what the model says.
@@ -222,7 +225,9 @@ impl Pipeline {
             from: done,
             free,
             sinks: outlets.clone(),
-            answers: (0..answers).map(|_| Arc::new(Answer::default())).collect(),
+            answers: (0..answers)
+                .map(|_| Arc::new(Answer { tracks: Vec::with_capacity(TRACKS), ..Answer::default() }))
+                .collect(),
             pulse: Arc::clone(&pulses[2]),
         };
         let roll = Arc::new(Roll::default());

@@ -346,9 +346,10 @@ impl<B: Send> DecodeWorker<B> {
 
     fn answer(&mut self, job: &mut Job<B>, index: usize, start: Time) {
         let member = job.members[index];
-        let place = self.answers.iter_mut().position(|a| Arc::get_mut(a).is_some());
+        // The one used last, whose vectors have grown already.
+        let place = self.answers.iter_mut().rposition(|a| Arc::get_mut(a).is_some());
         let mut shared_answer = match place {
-            Some(place) => self.answers.swap_remove(place),
+            Some(place) => self.answers.remove(place),
             None => Arc::new(Answer::default()),
         };
         let Some(answer) = Arc::get_mut(&mut shared_answer) else { return };

@@ -1,6 +1,6 @@
 //! A model that reads the number in each picture, and sources that write it.
 
-#![allow(dead_code, clippy::unwrap_used)] // shared by tests that use parts of it
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)] // shared by tests that use parts of it
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -37,10 +37,15 @@ pub struct Numbered {
 impl Numbered {
     pub fn new(source: u32, count: u64, period: Option<Duration>) -> Numbered {
         let spec = SimSpec::parse(&format!("sim:street?seed={source}&size=160x96&objects=1")).unwrap();
+        let format = FrameFormat::packed(PixelFormat::Rgb8, 160, 96).unwrap();
+        let pool = Pool::new(12);
+        // All buffers are made now, not when the twelfth frame happens to be out.
+        let all: Vec<_> = (0..12).map(|_| pool.take(format.needed(0), Duration::ZERO).unwrap()).collect();
+        drop(all);
         Numbered {
             sim: Sim::open(&spec).unwrap(),
-            format: FrameFormat::packed(PixelFormat::Rgb8, 160, 96).unwrap(),
-            pool: Pool::new(12),
+            format,
+            pool,
             next: first_number(source),
             left: count,
             period,
