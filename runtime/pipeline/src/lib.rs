@@ -4,12 +4,18 @@
 //!   draws), each on a thread of its own that survives whatever happens to it.
 //! * [`frame`]: a picture with its capture time, borrowed from the buffer it arrived in.
 //! * [`ring`]: the two or three frames between a source and its user.
+//! * [`batch`]: which frames the model looks at together, and when.
+//! * [`stage`]: the threads between sources and sinks.
+//! * [`clock`]: what tells the time, really or virtually.
 #![deny(unsafe_code)]
 
+pub mod batch;
+pub mod clock;
 mod error;
 pub mod frame;
 pub mod ring;
 pub mod source;
+pub mod stage;
 mod suggest;
 
 pub use error::{Error, ErrorKind};
