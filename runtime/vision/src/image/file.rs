@@ -139,8 +139,9 @@ fn from_image(e: ImageError, format: ImageFormat) -> Error {
     }
 }
 
-/// Walks the JPEG's segments up to the end-of-image marker (ITU-T T.81 annex B).
-fn jpeg_is_complete(bytes: &[u8]) -> bool {
+/// Whether a JPEG has its end-of-image marker where its segments and scans end (ITU-T T.81 annex B). What is cut off has not;
+/// decoders would fill the missing part with gray.
+pub fn jpeg_is_complete(bytes: &[u8]) -> bool {
     let mut at = 2;
     loop {
         // Fill bytes may precede a marker.
