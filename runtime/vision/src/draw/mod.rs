@@ -6,7 +6,7 @@
 mod canvas;
 mod text;
 
-use crate::{Detection, Detections, Image, Result};
+use crate::{Detections, Image, Keypoint, OrientedBox, Result};
 use canvas::Canvas;
 use std::borrow::Cow;
 use text::Text;
@@ -36,6 +36,36 @@ const LIMBS: [(usize, usize); 18] = [
 /// How sure a keypoint must be to be drawn.
 const VISIBLE: f32 = 0.5;
 
+/// One object to be drawn, wherever it comes from: for results that are no [`Detections`], such as tracks.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark<'a> {
+    /// Left, top, right, bottom in pixels.
+    pub bbox: [f32; 4],
+    /// The turned box, drawn in place of the upright one.
+    pub oriented: Option<OrientedBox>,
+    /// Colour of the box and its label's plate.
+    pub color: [u8; 3],
+    /// The label; no plate if empty.
+    pub text: &'a str,
+    /// Points of a pose.
+    pub keypoints: &'a [Keypoint],
+    /// Where it was, oldest first: a line through these points.
+    pub trail: &'a [(f32, f32)],
+}
+
+/// Line width and text height for a picture.
+struct Pen {
+    line: f32,
+    size: f32,
+}
+
+impl Pen {
+    fn of(picture: &Image) -> Pen {
+        let side = ((picture.width() * picture.height()) as f32).sqrt();
+        Pen { line: (side / 250.0).round().max(1.0), size: (side / 36.0).clamp(11.0, 400.0) }
+    }
+}
+
 /// Draws results into pictures. Made once; holds the font.
 pub struct Annotator {
     text: Text,
@@ -49,9 +79,7 @@ impl Annotator {
 
     /// Draws `found` into `picture`; `label` names a class (usually [`crate::Head::label`]).
     pub fn draw<'a>(&self, picture: &mut Image, found: &Detections, label: impl Fn(u32) -> Cow<'a, str>) {
-        let side = ((picture.width() * picture.height()) as f32).sqrt();
-        let line = (side / 250.0).round().max(1.0);
-        let size = (side / 36.0).clamp(11.0, 400.0);
+        let pen = Pen::of(picture);
         let mut canvas = Canvas::new(picture);
         // Weak ones first, so that strong ones lie on top.
         for d in found.items().iter().rev() {
@@ -60,24 +88,50 @@ impl Annotator {
             }
         }
         for d in found.items().iter().rev() {
-            let c = color(d.class);
-            match &d.oriented {
-                Some(turned) => {
-                    let k = turned.corners();
-                    (0..4).for_each(|i| canvas.segment(k[i], k[(i + 1) % 4], line, c));
-                }
-                None => canvas.frame(d.bbox, line as usize, c),
-            }
-            self.points(&mut canvas, d, found, line);
+            self.outline(&mut canvas, d.bbox, d.oriented, color(d.class), &pen);
+            self.points(&mut canvas, found.keypoints(d), &pen);
         }
         for d in found.items().iter().rev() {
             let text = format!("{} {:.2}", label(d.class), d.score);
-            self.plate(&mut canvas, d, &text, size, line);
+            self.plate(&mut canvas, d.bbox, color(d.class), &text, &pen);
         }
     }
 
-    fn points(&self, canvas: &mut Canvas<'_>, d: &Detection, found: &Detections, line: f32) {
-        let points = found.keypoints(d);
+    /// Draws `marks` into `picture`, the first one on top.
+    pub fn marks(&self, picture: &mut Image, marks: &[Mark<'_>]) {
+        let pen = Pen::of(picture);
+        let mut canvas = Canvas::new(picture);
+        for m in marks.iter().rev() {
+            m.trail.windows(2).for_each(|w| canvas.segment(w[0], w[1], pen.line, m.color));
+        }
+        for m in marks.iter().rev() {
+            self.outline(&mut canvas, m.bbox, m.oriented, m.color, &pen);
+            self.points(&mut canvas, m.keypoints, &pen);
+        }
+        for m in marks.iter().rev().filter(|m| !m.text.is_empty()) {
+            self.plate(&mut canvas, m.bbox, m.color, m.text, &pen);
+        }
+    }
+
+    fn outline(
+        &self,
+        canvas: &mut Canvas<'_>,
+        bbox: [f32; 4],
+        oriented: Option<OrientedBox>,
+        c: [u8; 3],
+        pen: &Pen,
+    ) {
+        match oriented {
+            Some(turned) => {
+                let k = turned.corners();
+                (0..4).for_each(|i| canvas.segment(k[i], k[(i + 1) % 4], pen.line, c));
+            }
+            None => canvas.frame(bbox, pen.line as usize, c),
+        }
+    }
+
+    fn points(&self, canvas: &mut Canvas<'_>, points: &[Keypoint], pen: &Pen) {
+        let line = pen.line;
         if points.len() == 17 {
             for (i, &(a, b)) in LIMBS.iter().enumerate() {
                 let (a, b) = (points[a], points[b]);
@@ -93,8 +147,8 @@ impl Annotator {
     }
 
     /// The label on a filled plate: above the box, else inside its top; always inside the picture.
-    fn plate(&self, canvas: &mut Canvas<'_>, d: &Detection, text: &str, size: f32, line: f32) {
-        let c = color(d.class);
+    fn plate(&self, canvas: &mut Canvas<'_>, bbox: [f32; 4], c: [u8; 3], text: &str, pen: &Pen) {
+        let Pen { line, size } = *pen;
         let pad = (size * 0.2).ceil();
         let (pw, ph) = (canvas.width() as f32, canvas.height() as f32);
         let (mut size, mut width) = (size, self.text.width(text, size));
@@ -104,10 +158,10 @@ impl Annotator {
             width = self.text.width(text, size);
         }
         let (w, h) = ((width + 2.0 * pad).ceil(), (size + pad).ceil());
-        let corner = d.bbox[0] - line / 2.0;
+        let corner = bbox[0] - line / 2.0;
         let x = corner.min(pw - w).max(0.0).floor();
-        let above = d.bbox[1] - line / 2.0 - h;
-        let y = if above >= 0.0 { above } else { (d.bbox[1] + line / 2.0).min(ph - h).max(0.0) }.floor();
+        let above = bbox[1] - line / 2.0 - h;
+        let y = if above >= 0.0 { above } else { (bbox[1] + line / 2.0).min(ph - h).max(0.0) }.floor();
         canvas.fill([x, y, x + w, y + h], c);
         let ink = if luminance(c) > 140.0 { [0; 3] } else { [255; 3] };
         self.text.draw(canvas, text, (x + pad, y + pad / 2.0), size, ink);
@@ -134,7 +188,7 @@ fn luminance([r, g, b]: [u8; 3]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OrientedBox;
+    use crate::Detection;
 
     fn found(boxes: &[[f32; 4]]) -> Detections {
         let mut out = Detections::new();
@@ -171,6 +225,37 @@ mod tests {
             .collect();
         assert!(plate.iter().filter(|&&c| c == color(0)).count() > 100);
         assert!(plate.iter().any(|&c| luminance(c) < 60.0 || luminance(c) > 230.0));
+    }
+
+    /// The same objects give the same picture, whichever way they come.
+    #[test]
+    fn marks_look_like_detections() {
+        let a = Annotator::new().unwrap();
+        let f = found(&[[30.0, 60.0, 200.0, 260.0], [100.0, 20.0, 300.0, 160.0]]);
+        let (mut want, mut got) = (gray(320, 320), gray(320, 320));
+        a.draw(&mut want, &f, |c| format!("thing {c}").into());
+        let texts: Vec<String> =
+            f.items().iter().map(|d| format!("thing {} {:.2}", d.class, d.score)).collect();
+        let mark = |(d, text): (&Detection, &'_ String)| (d.bbox, color(d.class), text.clone());
+        let parts: Vec<_> = f.items().iter().zip(&texts).map(mark).collect();
+        let mut marks: Vec<Mark<'_>> = parts
+            .iter()
+            .map(|(bbox, color, text)| Mark {
+                bbox: *bbox,
+                oriented: None,
+                color: *color,
+                text,
+                keypoints: &[],
+                trail: &[],
+            })
+            .collect();
+        a.marks(&mut got, &marks);
+        assert!(want == got);
+        // A trail lies below the boxes, in the object's colour.
+        marks[0].trail = &[(10.0, 300.5), (60.0, 300.5), (60.0, 310.0)];
+        a.marks(&mut got, &marks);
+        assert_eq!(got.pixel(40, 300), Some(color(0)));
+        assert_eq!(got.pixel(40, 305), Some([90; 3]));
     }
 
     #[test]
