@@ -4,11 +4,15 @@
 //!   draws), each on a thread of its own that survives whatever happens to it.
 //! * [`frame`]: a picture with its capture time, borrowed from the buffer it arrived in.
 //! * [`ring`]: the two or three frames between a source and its user.
+//! * [`sink`]: where results go: lines of JSON, pictures, video, MQTT, a page to look at, metrics.
+//! * [`process`]: what a supervisor such as systemd wants to be told.
 #![deny(unsafe_code)]
 
 mod error;
 pub mod frame;
+pub mod process;
 pub mod ring;
+pub mod sink;
 pub mod source;
 mod suggest;
 
