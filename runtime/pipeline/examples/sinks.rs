@@ -15,7 +15,7 @@ use saltica_pipeline::frame::{Frame, FrameFormat, Pool, SourceId, monotonic};
 use saltica_pipeline::sink::metrics::{self, PipelineMetrics, Registry};
 use saltica_pipeline::sink::web::{Limits, Pages, Preview, PreviewOptions, Server, Site, address};
 use saltica_pipeline::sink::{
-    FrameResult, Health, Object, Recycler, SinkPlan, SinkUri, Sinks, SourceReport, Track,
+    Feed, FrameResult, Health, Object, SinkPlan, SinkUri, Sinks, SourceReport, Track,
 };
 use saltica_pipeline::source::sim::{Class, FrameBuf, Sim, SimSpec, Truth};
 use saltica_pipeline::source::{Counters, Opened, State, Status};
@@ -131,24 +131,26 @@ fn run() -> Result<(), Anything> {
         eprintln!("preview at http://{}/", server.address());
     }
 
+    let labels = Labels::new(Class::ALL.iter().map(|c| c.name().to_owned()).collect())?;
     let stop = AtomicBool::new(false);
     let start = Instant::now();
     std::thread::scope(|scope| -> Result<(), Anything> {
         let mut threads = Vec::new();
         for (i, camera) in a.cameras.iter().enumerate() {
-            let (stop, sinks, numbers, statuses) = (&stop, &sinks, &numbers, &statuses);
+            let (stop, statuses) = (&stop, &statuses);
+            let feed = Feed::new(Arc::clone(&sinks), Arc::clone(&numbers), &a.cameras, Some(labels.clone()));
             let counters = &counters[i];
             let trouble = a.trouble && i + 1 == a.cameras.len();
             let fps = a.fps;
             threads.push(scope.spawn(move || -> Result<(), String> {
-                let mut feeder = Feeder::new(i, camera, sinks, numbers).map_err(|e| e.to_string())?;
+                let mut camera = Camera::new(i, camera, feed).map_err(|e| e.to_string())?;
                 let period = Duration::from_secs_f64(1.0 / fps);
                 let mut due = Instant::now();
                 while !stop.load(Ordering::Relaxed) {
                     let gone = trouble && start.elapsed().as_secs() % 20 >= 12;
                     set(statuses, i, if gone { State::Reconnecting } else { State::Streaming });
                     if !gone {
-                        feeder.frame().map_err(|e| e.to_string())?;
+                        camera.frame().map_err(|e| e.to_string())?;
                     } else {
                         counters.drop(saltica_pipeline::source::DropReason::Lost, 1);
                     }
@@ -193,31 +195,23 @@ fn set(statuses: &Mutex<Vec<Status>>, i: usize, state: State) {
     }
 }
 
-struct Feeder<'a> {
+struct Camera {
     sim: Sim,
     buffer: FrameBuf,
     pool: Arc<Pool>,
-    results: Recycler,
-    sinks: &'a Sinks,
-    numbers: &'a PipelineMetrics,
-    name: Arc<str>,
+    feed: Feed,
     source: SourceId,
-    labels: Labels,
     next: u64,
 }
 
-impl<'a> Feeder<'a> {
-    fn new(i: usize, uri: &str, sinks: &'a Sinks, numbers: &'a PipelineMetrics) -> Result<Self, Anything> {
-        Ok(Feeder {
+impl Camera {
+    fn new(i: usize, uri: &str, feed: Feed) -> Result<Self, Anything> {
+        Ok(Camera {
             sim: Sim::open(&SimSpec::parse(uri)?)?,
             buffer: FrameBuf::default(),
             pool: Pool::new(2),
-            results: Recycler::new(sinks.capacity() + 1),
-            sinks,
-            numbers,
-            name: uri.into(),
+            feed,
             source: SourceId(i as u32),
-            labels: Labels::new(Class::ALL.iter().map(|c| c.name().to_owned()).collect())?,
             next: 0,
         })
     }
@@ -231,20 +225,11 @@ impl<'a> Feeder<'a> {
         let mut frame = Frame::owned(format, lease, captured)?;
         (frame.id, frame.source) = (self.next, self.source);
         self.next += 1;
-        let wanted = self.sinks.wants_picture(self.source, captured);
-        let result = self.results.fill(|r| {
-            r.reset(&frame);
-            r.source_name = Arc::clone(&self.name);
-            r.labels = Some(self.labels.clone());
+        self.feed.send(self.source, captured, Some(&frame), |r| {
             r.batch = 1;
             r.age = frame.age(monotonic());
             detections(truth, r);
-            if wanted {
-                r.picture.copy(&frame);
-            }
         });
-        self.numbers.observe(&result);
-        self.sinks.send(&result);
         Ok(())
     }
 }

@@ -14,9 +14,13 @@
 //!
 //! The preview page, the metrics and the health report are pages of one small web server ([`web`]).
 //!
+//! Whoever makes results gives them to a [`Feed`]: it counts them ([`metrics`]), copies the pixels that somebody wants, so
+//! that the frame goes back to its driver at once, and hands one shared result to all sinks.
+//!
 //! To add a sink: one file here and one line in [`SCHEMES`].
 
 mod annotate;
+mod feed;
 mod health;
 mod hub;
 pub mod lines;
@@ -33,6 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use annotate::Annotated;
+pub use feed::Feed;
 pub use health::{Health, HealthReport, HealthState, Reason};
 pub use hub::{SinkPlan, SinkReport, SinkState, Sinks};
 pub use result::{FrameResult, Object, Picture, Recycler, SCHEMA, StageTimes, Track};

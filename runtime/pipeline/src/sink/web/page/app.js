@@ -97,7 +97,7 @@ class Card {
     if (!this.result) return;
     const tally = new Map();
     for (const d of this.result.detections) tally.set(d.class, (tally.get(d.class) || 0) + 1);
-    const words = [...tally].sort((a, b) => b[1] - a[1]).map(([name, n]) => `${n} ${name}`);
+    const words = [...tally].sort((a, b) => b[1] - a[1]).map(([name, n]) => `${n} × ${name}`);
     this.found.textContent = words.join(", ") || "Nothing found";
     this.canvas.setAttribute("aria-label", `Picture of ${this.name || "a source"}: ${words.join(", ") || "nothing found"}`);
   }
