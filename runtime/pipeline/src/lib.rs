@@ -7,13 +7,17 @@
 //! * [`batch`]: which frames the model looks at together, and when.
 //! * [`stage`]: the threads between sources and sinks.
 //! * [`clock`]: what tells the time, really or virtually.
+//! * [`sink`]: where results go: lines of JSON, pictures, video, MQTT, a page to look at, metrics.
+//! * [`process`]: what a supervisor such as systemd wants to be told.
 #![deny(unsafe_code)]
 
 pub mod batch;
 pub mod clock;
 mod error;
 pub mod frame;
+pub mod process;
 pub mod ring;
+pub mod sink;
 pub mod source;
 pub mod stage;
 mod suggest;
