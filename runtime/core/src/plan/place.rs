@@ -10,7 +10,7 @@
 //! cannot express becomes a step that copies.
 
 use super::views::{ViewMap, view_map};
-use crate::{Backend, LayoutChoice};
+use crate::LayoutChoice;
 use saltica_models::graph::{Graph, Op, OutFact, ValueId};
 use saltica_tensor::{Layout, MAX_RANK, Shape};
 
@@ -47,10 +47,13 @@ pub(super) struct Places {
     pub copies: Vec<Vec<(usize, Place)>>,
 }
 
+/// How output 0 of an op should lie; see [`crate::Compiler::layout`].
+type LayoutRule<'a> = &'a dyn Fn(&Op, &[Option<OutFact>], OutFact) -> LayoutChoice;
+
 struct Placer<'a> {
     graph: &'a Graph,
     facts: &'a [Option<OutFact>],
-    backend: &'a dyn Backend,
+    rule: LayoutRule<'a>,
     /// Layout each value would like.
     wish: Vec<Option<Layout>>,
     /// Home of a root: the parent value, elements from the parent's first element, layout.
@@ -141,13 +144,13 @@ impl Placer<'_> {
                     LayoutChoice::Contiguous
                 } else if conv_input[id.index()]
                     && fact.shape.rank() == 4
-                    && self.backend.layout(&node.op, &inputs, fact) != LayoutChoice::Contiguous
+                    && (self.rule)(&node.op, &inputs, fact) != LayoutChoice::Contiguous
                 {
                     LayoutChoice::ChannelsLast
                 } else if matches!(node.op, Op::Concat(_)) {
                     LayoutChoice::Like(0)
                 } else {
-                    self.backend.layout(&node.op, &inputs, fact)
+                    (self.rule)(&node.op, &inputs, fact)
                 };
                 self.wish[id.index()] = Some(self.chosen(choice, n, fact.shape));
             }
@@ -287,7 +290,7 @@ impl Placer<'_> {
 }
 
 /// Places every value of a settled graph.
-pub(super) fn place(graph: &Graph, facts: &[Option<OutFact>], backend: &dyn Backend) -> Places {
+pub(super) fn place(graph: &Graph, facts: &[Option<OutFact>], rule: LayoutRule<'_>) -> Places {
     let mut is_output = vec![false; graph.values.len()];
     for id in &graph.outputs {
         is_output[id.index()] = true;
@@ -301,7 +304,7 @@ pub(super) fn place(graph: &Graph, facts: &[Option<OutFact>], backend: &dyn Back
     let mut placer = Placer {
         graph,
         facts,
-        backend,
+        rule,
         wish: vec![None; graph.values.len()],
         home: vec![None; graph.values.len()],
         is_output,
