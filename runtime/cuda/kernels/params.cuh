@@ -42,7 +42,7 @@ typedef double f64;
 #define RES_BEFORE 1  // act(conv + residual)
 #define RES_AFTER 2   // act(conv) + residual
 
-// Convolution: conv_f16_*, conv_i8_*, conv_f32_*, conv_direct_*, conv_dw_*. 240 bytes.
+// Convolution: conv_f16_*, conv_i8_*, conv_f32_*, conv_direct_*, conv_dw_*. 256 bytes.
 struct ConvParams {
     u64 x;      // first element of the input view (image 0, pixel 0, first channel read)
     u64 w;      // weights, OHWI: [cout][kh*kw][cin] (see README: packing)
