@@ -19,6 +19,8 @@ DEV void let_next_start() {
 #endif
 }
 
+#define INFINITY_F32 __int_as_float(0x7f800000)
+
 // ---- half ----
 
 DEV f32 h2f(u16 h) {

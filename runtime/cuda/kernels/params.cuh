@@ -122,19 +122,17 @@ struct FillParams {
     i32 size, _pad;
 };
 
-// pool_*: max or average pooling, NHWC. 120 bytes.
+// max_pool_*, pool_any_*: NHWC pooling. 112 bytes.
 struct PoolParams {
     u64 x, y;
     i32 batch, h, w, c;
     i32 oh, ow, kh, kw;
     i32 sy, sx, py, px;
     i32 dy, dx;
-    i32 x_img, x_row, x_pix;
-    i32 y_img, y_pix;
-    i32 mode;                  // 0 max, 1 average over what lies inside, 2 average over kh*kw (pads included; see ceil)
-    i32 pad_h, pad_w;          // h + pads, w + pads: cells past these do not count in mode 2 (ceil_mode)
-    i32 x_zero;                // int8 average: not used by max
-    i32 _pad[3];
+    i32 x_img, x_row, x_pix, x_ch;  // x_ch: pool_any_* only, else 1
+    i32 y_img, y_pix, y_ch;    // pixel (oy, ox) at (oy*ow + ox) * y_pix; y_ch as x_ch
+    i32 mode;                  // pool_any_*: 0 max, 1 mean of what lies inside, 2 mean with padding counted
+    i32 pad_h, pad_w;          // mode 2: h and w plus both pads; what lies past them does not count
 };
 
 // sppf_*: three chained k x k stride-1 max pools of one tensor, written as three slices. 64 bytes.
