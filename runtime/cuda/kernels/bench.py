@@ -110,7 +110,7 @@ class Variant:
     def __init__(self, line):
         self.name, self.unit, self.struct, *rest = line.split("\t")
         self.bm, self.bn, self.bk, self.wk, self.threads, self.shared = map(int, rest)
-        self.family = self.name.rsplit("_", 3)[0]
+        self.family = re.match(r"(\w+?)_\d+x\d+", self.name)[1]
 
 VARIANTS = [Variant(l) for l in open(os.path.join(HERE, "variants.tsv")).read().splitlines() if l and l[0] != "#"]
 BY_NAME = {v.name: v for v in VARIANTS}
@@ -213,18 +213,23 @@ class ConvCall:
         self.m = y.n * y.h * y.w
         self.kb = w.numel() // w.shape[0]
 
-    def config(self, v, splits=1):
-        tiles = -(-self.m // v.bm) * -(-self.p.cout // v.bn)
-        return tiles, splits
+    def tiles(self, v):
+        p = self.p
+        if v.family.startswith("conv3"):
+            return p.batch * -(-p.oh // (v.bm // 8)) * -(-p.ow // 8) * -(-p.cout // v.bn)
+        if "stem" in v.family:
+            return p.batch * -(-p.oh // (v.bm // 16)) * -(-p.ow // 16)
+        return -(-self.m // v.bm) * -(-p.cout // v.bn)
 
     def run(self, v, splits=1, ws=None, sem=None, pdl=False, batch=None):
         p = self.p
-        tiles, _ = self.config(v)
+        tiles = self.tiles(v)
         p.splits = splits
         if splits > 1:
             assert ws.numel() * 4 >= splits * tiles * v.bm * v.bn * 4 and sem.numel() >= tiles
             p.ws, p.sem = ws.data_ptr(), sem.data_ptr()
-        D.launch(v.unit, v.name, p, (tiles, splits), v.threads, v.shared, pdl)
+        y = -(-p.cout // v.bn) if "stem" in v.family else splits
+        D.launch(v.unit, v.name, p, (tiles, y), v.threads, v.shared, pdl)
 
 def act_ref(x, act, a=0.0, b=0.0):
     return {"none": lambda: x, "relu": lambda: x.clamp(min=0), "leaky": lambda: torch.where(x >= 0, x, a * x), "clip": lambda: x.clamp(a, b),
@@ -261,6 +266,34 @@ def f16_cases():
         (5, 7, 5, 72, 33, 2, 2, 0, 1, "sigmoid", 2, h, (72, 0), (40, 4)),
     ]
 
+def extra_cases(fam):
+    h, f = torch.float16, torch.float32
+    if fam.startswith("conv3"):
+        return [
+            (2, 13, 11, 16, 32, 3, 1, 1, 1, "silu", 0, h, (16, 0), (32, 0)),
+            (1, 20, 20, 128, 128, 3, 1, 1, 1, "silu", 2, h, (256, 128), (384, 256)),
+            (3, 17, 19, 24, 80, 3, 1, 1, 1, "relu", 1, h, (40, 8), (96, 16)),
+            (2, 40, 33, 80, 144, 3, 1, 1, 1, "leaky", 0, h, (80, 0), (144, 0)),
+            (1, 5, 3, 8, 21, 3, 1, 1, 1, "hardswish", 0, h, (8, 0), (21, 0)),
+            (2, 10, 10, 64, 65, 3, 1, 1, 1, "none", 1, f, (64, 0), (65, 0)),
+        ]
+    k, p = (3, 1) if "3" in fam else (6, 2)
+    return [(2, 64, 48, 3, 16, k, 2, p, 1, "silu", 0, h, (4, 0), (16, 0)), (1, 37, 75, 3, 21, k, 2, p, 1, "relu", 0, h, (4, 0), (32, 8)),
+            (3, 18, 22, 3, 64, k, 2, 0, 1, "none", 0, f, (4, 0), (64, 0)), (1, 33, 31, 3, 48, k, 2, p, 1, "leaky", 0, h, (4, 0), (50, 0))]
+
+def extra_i8(fam):
+    i, u, f, h = torch.int8, torch.uint8, torch.float32, torch.float16
+    if fam.startswith("conv3"):
+        return [(2, 13, 11, 16, 32, 3, 1, 1, 1, "none", i, i, 0, 0, 0.25, False, False, (16, 0), (32, 0)),
+                (1, 20, 20, 128, 128, 3, 1, 1, 1, "relu", i, i, -7, -128, 0.0371, False, False, (256, 128), (384, 256)),
+                (3, 17, 19, 48, 80, 3, 1, 1, 1, "leaky", u, u, 128, 120, 0.05, True, False, (64, 16), (96, 16)),
+                (2, 9, 9, 80, 144, 3, 1, 1, 1, "clip", u, i, 3, 5, 0.013, False, True, (80, 0), (144, 0)),
+                (1, 8, 8, 64, 65, 3, 1, 1, 1, "relu", i, h, 0, 0, None, False, False, (64, 0), (65, 0))]
+    k, p = (3, 1) if "3" in fam else (6, 2)
+    return [(2, 64, 48, 3, 16, k, 2, p, 1, "none", u, i, 128, 0, 0.25, False, False, (4, 0), (16, 0)),
+            (1, 37, 75, 3, 21, k, 2, p, 1, "leaky", i, u, -5, 7, 0.031, True, True, (4, 0), (32, 8)),
+            (3, 18, 22, 3, 64, k, 2, 0, 1, "relu", u, f, 3, 0, None, False, False, (4, 0), (64, 0))]
+
 def two(v):
     return v if isinstance(v, tuple) else (v, v)
 
@@ -276,11 +309,11 @@ def check_conv_f16():
     g = torch.Generator(device=DEV).manual_seed(int(time.time()))
     R = lambda *s: torch.randn(*s, generator=g, device=DEV)
     worst, bad, ran = {}, 0, 0
-    for fam in ("conv_f16", "conv_f16c4"):
-        for case in f16_cases():
+    for fam in ("conv_f16", "conv_f16c4", "conv3_f16", "conv_stem3_f16", "conv_stem6_f16"):
+        for case in f16_cases() if "3" not in fam and "6_" not in fam else extra_cases(fam):
             n, h, w, cin, cout, k, s, p, d, act, res, od, (xp, xo), (yp, yo) = case
             k, s, p, d = map(two, (k, s, p, d))
-            c4 = fam == "conv_f16c4"
+            c4 = fam == "conv_f16c4" or "stem" in fam
             if c4:
                 cin, xp, xo = 3, 4, 0
             oh, ow = conv_out(h, k[0], s[0], p[0], d[0]), conv_out(w, k[1], s[1], p[1], d[1])
@@ -300,7 +333,7 @@ def check_conv_f16():
                 if v.family != fam: continue
                 steps = -(-(pw.numel() // cout) // v.bk)
                 for splits in (1, 2, 3, 7):
-                    if splits > steps: continue
+                    if splits > steps or splits > 1 and v.wk == 1: continue
                     y = poisoned(n, oh, ow, cout, od, yp, yo)
                     try:
                         ConvCall(x, y, pw, k, s, p, d, bias, act, 0.1 if act == "leaky" else -0.5, 1.5, r if res else None, res, cin=x.c).run(v, splits, ws, sem)
@@ -310,7 +343,7 @@ def check_conv_f16():
                     ran += 1
                     e = rel(y.t(), ref)
                     worst[v.name] = max(worst.get(v.name, 0), e if e == e else 9e9)
-                    sig = (v.bk if v.wk > 1 or splits > 1 else 0, v.wk, splits)
+                    sig = (v.bk if v.wk > 1 or splits > 1 or "conv3" in fam else 0, v.wk, splits)
                     same = by_sig.setdefault(sig, y.t().clone())
                     ok = e < (6e-4 if od == torch.float16 else 5e-6) and around_kept(y) and torch.equal(same, y.t()) and int(sem.abs().sum()) == 0
                     if not ok and not DRY:
@@ -334,7 +367,7 @@ def check_conv_cat():
             for v in VARIANTS:
                 if v.family != "conv_f16cat": continue
                 for splits in (1, 2):
-                    if splits > -(-(c1 + c2) // v.bk): continue
+                    if splits > -(-(c1 + c2) // v.bk) or splits > 1 and v.wk == 1: continue
                     y = poisoned(n, h, w, cout, torch.float16, cout, 0)
                     ConvCall(a, y, pack(wt, 8), bias=bias, act="silu", x2=b, up=up, h=h, wd=w).run(v, splits, ws, sem); sync(); ran += 1
                     e = rel(y.t(), ref)
@@ -380,11 +413,11 @@ def check_conv_i8():
     ws, sem = workspace()
     bad = ran = 0
     rng = np.random.default_rng(int(time.time()))
-    for fam in ("conv_i8", "conv_i8c4"):
-        for case in i8_cases():
+    for fam in ("conv_i8", "conv_i8c4", "conv3_i8", "conv_stem3_i8", "conv_stem6_i8"):
+        for case in i8_cases() if "3" not in fam and "6_" not in fam else extra_i8(fam):
             n, h, w, cin, cout, k, s, p, d, act, xd, od, xz, zero, scale, table, fb, (xp, xo), (yp, yo) = case
             k, s, p, d = map(two, (k, s, p, d))
-            c4 = fam == "conv_i8c4"
+            c4 = fam == "conv_i8c4" or "stem" in fam
             if c4: cin, xp, xo = 3, 4, 0
             oh, ow = conv_out(h, k[0], s[0], p[0], d[0]), conv_out(w, k[1], s[1], p[1], d[1])
             lo, hi = (-128, 127) if xd == torch.int8 else (0, 255)
@@ -410,7 +443,7 @@ def check_conv_i8():
                 if v.family != fam: continue
                 steps = -(-(pw.numel() // cout) // v.bk)
                 for splits in (1, 2, 5):
-                    if splits > steps: continue
+                    if splits > steps or splits > 1 and v.wk == 1: continue
                     y = poisoned(n, oh, ow, cout, od, yp, yo)
                     ConvCall(x, y, pw, k, s, p, d, fold, act, a, b, quant=quant, cin=x.c).run(v, splits, ws, sem)
                     sync(); ran += 1
@@ -544,16 +577,17 @@ def candidates(call, batch, max_splits=8):
     """Variants and splits worth timing for a convolution."""
     out = []
     for v in VARIANTS:
-        if v.family != call.family: continue
+        fits = v.family == call.family or v.family == "conv3_f16" and call.family == "conv_f16" and call.shape[5:7] == (3, 1) or v.family == "conv_stem3_f16" and call.family == "conv_f16c4"
+        if not fits or "conv3" in v.family and v.bk == 16 and call.p.cin > 16: continue
         if v.bn >= 2 * pad_to(call.p.cout, 16) and v.bn > 16: continue
-        tiles = -(-call.m // v.bm) * -(-call.p.cout // v.bn)
+        tiles = call.tiles(v)
         steps = -(-call.kb // v.bk)
         if tiles < 8 or (tiles > 40000): pass
         if v.bm >= 128 and tiles * 4 < 132 and batch == 1: continue
         if v.bm <= 32 and tiles > 132 * 12: continue
         if v.bm <= 16 and tiles > 132 * 6: continue
         for splits in (1, 2, 4, 8):
-            if splits > max_splits or splits * 2 > steps and splits > 1: continue
+            if splits > 1 and v.wk == 1 or splits > max_splits or splits * 2 > steps and splits > 1: continue
             if splits > 1 and tiles * splits > 132 * 4: continue
             if splits > 1 and tiles * v.bm * v.bn * splits > (1 << 26): continue
             out.append((v, splits))
@@ -589,7 +623,7 @@ def tune(batches=(1, 8, 32), pdl=False):
             fl = max(2 * c.macs / 607e12, c.bytes / 4.3e12) * 1e6
             total += us; floor_total += fl
             note(f"bs{batch:<3d}{c.name:10s} {str(c.shape):52s} {us:8.2f} us  {2 * c.macs / us / 1e6:7.1f} TFLOP/s {c.bytes / us / 1e3:7.0f} GB/s floor {fl:6.2f} ({fl / us * 100:3.0f} %)  "
-                 + "  ".join(f"{n[9:]}/{s}:{u:.2f}" for u, n, s in best[:6]))
+                 + "  ".join(f"{n[4:]}/{s}:{u:.2f}" for u, n, s in best[:7]))
         say(f"bs {batch}: sum of best conv times {total:.1f} us, roofline {floor_total:.1f} us, {len(done)} shapes")
         del net
         if not DRY: torch.cuda.empty_cache()
