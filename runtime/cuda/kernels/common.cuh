@@ -19,6 +19,8 @@ DEV void let_next_start() {
 #endif
 }
 
+#define INFINITY_F32 __int_as_float(0x7f800000)
+
 // ---- half ----
 
 DEV f32 h2f(u16 h) {
@@ -85,6 +87,17 @@ DEV f32 rcp_approx(f32 a) {
     return r;
 }
 
+// v / s rounded to nearest without a division for each v; y is 1/s rounded to nearest. The first correction by the exact
+// remainder makes the quotient one of the two f32 around the true one, the second makes it the nearest (Markstein's theorem).
+// v is limited first: beyond, the quotient of any s of `divides_fast` saturates every 8-bit type anyway. NaN gives the lower limit,
+// as quantize() wants.
+DEV f32 div_by(f32 v, f32 s, f32 y) {
+    v = fminf(fmaxf(v, -1e24f), 1e24f);
+    f32 q = mul_rn(v, y);
+    q = fmaf(fmaf(-s, q, v), y, q);
+    return fmaf(fmaf(-s, q, v), y, q);
+}
+
 // ---- activations ----
 
 DEV f32 at_least(f32 x, f32 lo) { return x < lo ? lo : x; }  // x if it is NaN
@@ -123,18 +136,53 @@ DEV f32 act_exact(f32 x, i32 act, f32 a, f32 b) {
     }
 }
 
+// Activations of many numbers in registers: what is decided once, outside of the loops over them.
+struct Act {
+    i32 kind;
+    f32 a, b;
+    // ACT_SIGMOID, ACT_TANH: s = sigmoid(slope * x), y = gain * s + shift.
+    f32 slope, gain, shift;
+
+    DEV Act make(i32 kind, f32 a, f32 b) {
+        const bool tanh = kind == ACT_TANH;
+        return Act{kind, a, b, tanh ? 2.f : 1.f, tanh ? 2.f : 1.f, tanh ? -1.f : 0.f};
+    }
+
+    template <int N>
+    __device__ __forceinline__ void run(f32 (&v)[N]) const {
+        if (kind == ACT_NONE) return;
+        if (kind == ACT_SILU) {
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] *= sigmoid_fast(v[i]);
+        } else if (kind == ACT_RELU) {
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] = at_least(v[i], 0.f);
+        } else if (kind == ACT_LEAKY) {
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] = v[i] >= 0.f ? v[i] : mul_rn(a, v[i]);
+        } else if (kind == ACT_CLIP) {
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                const f32 x = at_least(v[i], a);
+                v[i] = x > b ? b : x;
+            }
+        } else if (kind == ACT_HARDSWISH || kind == ACT_HARDSIGMOID) {
+            const bool swish = kind == ACT_HARDSWISH;
+            const f32 sixth = div_rn(1.f, 6.f);
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                const f32 s = unit(swish ? add_rn(div_by(v[i], 6.f, sixth), 0.5f) : add_rn(mul_rn(a, v[i]), b));
+                v[i] = swish ? mul_rn(v[i], s) : s;
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] = gain * sigmoid_fast(slope * v[i]) + shift;
+        }
+    }
+};
+
 // ---- requantization ----
 
-// v / s rounded to nearest without a division for each v; y is 1/s rounded to nearest. The first correction by the exact
-// remainder makes the quotient one of the two f32 around the true one, the second makes it the nearest (Markstein's theorem).
-// v is limited first: beyond, the quotient of any s of `divides_fast` saturates every 8-bit type anyway. NaN gives the lower limit,
-// as quantize() wants.
-DEV f32 div_by(f32 v, f32 s, f32 y) {
-    v = fminf(fmaxf(v, -1e24f), 1e24f);
-    f32 q = mul_rn(v, y);
-    q = fmaf(fmaf(-s, q, v), y, q);
-    return fmaf(fmaf(-s, q, v), y, q);
-}
 DEV bool divides_fast(f32 s) { return s > 1e-12f && s < 1e12f; }
 
 // quantize() of graph/ops/quantize.rs behind its division: half to even, plus zero, saturated; NaN gives the smallest number.
@@ -156,6 +204,10 @@ DEV u32 smem_addr(const void* p) {
 // `bytes` of 16 are read, the others are zero.
 DEV void copy16_async(u32 dst, u64 src, u32 bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes));
+}
+// The same through the first-level cache: for what this block or its neighbours read again soon.
+DEV void copy16_cached(u32 dst, u64 src, u32 bytes) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes));
 }
 DEV void copy8_async(u32 dst, u64 src, u32 bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(dst), "l"(src), "r"(bytes));
@@ -201,3 +253,103 @@ template <class T>
 DEV T load(u64 base, i64 index) { return ((const T*)base)[index]; }
 template <class T>
 DEV void store(u64 base, i64 index, T v) { ((T*)base)[index] = v; }
+
+// ---- elements of any dtype ----
+
+DEV bool is_int(i32 t) { return t >= DT_I8; }
+
+DEV f32 load_f32(u64 base, i64 i, i32 t) {
+    switch (t) {
+        case DT_F32: return load<f32>(base, i);
+        case DT_F16: return h2f(load<u16>(base, i));
+        case DT_F64: return (f32)load<f64>(base, i);
+        case DT_I8: return (f32)load<i8>(base, i);
+        case DT_I32: return (f32)load<i32>(base, i);
+        case DT_I64: return (f32)load<i64>(base, i);
+        default: return (f32)load<u8>(base, i);
+    }
+}
+DEV f64 load_f64(u64 base, i64 i, i32 t) {
+    switch (t) {
+        case DT_F64: return load<f64>(base, i);
+        case DT_I32: return (f64)load<i32>(base, i);
+        case DT_I64: return (f64)load<i64>(base, i);
+        default: return (f64)load_f32(base, i, t);
+    }
+}
+DEV i64 load_i64(u64 base, i64 i, i32 t) {
+    switch (t) {
+        case DT_I64: return load<i64>(base, i);
+        case DT_I32: return load<i32>(base, i);
+        case DT_I8: return load<i8>(base, i);
+        default: return load<u8>(base, i);
+    }
+}
+DEV void store_i64(u64 base, i64 i, i32 t, i64 v) {
+    switch (t) {
+        case DT_I64: store<i64>(base, i, v); break;
+        case DT_I32: store<i32>(base, i, (i32)v); break;
+        case DT_F32: store<f32>(base, i, (f32)v); break;
+        case DT_F16: {
+            // Past 65519 every integer rounds to infinity; below, f32 is exact.
+            const i64 cut = v > 70000 ? 70000 : v < -70000 ? -70000 : v;
+            store<u16>(base, i, f2h((f32)cut));
+            break;
+        }
+        case DT_F64: store<f64>(base, i, (f64)v); break;
+        case DT_BOOL: store<u8>(base, i, v != 0); break;
+        default: store<u8>(base, i, (u8)v); break;
+    }
+}
+// Floats to integers: toward zero, saturated, NaN is 0. To bool: whether it is not zero.
+DEV void store_f64(u64 base, i64 i, i32 t, f64 v) {
+    switch (t) {
+        case DT_F32: store<f32>(base, i, (f32)v); break;
+        case DT_F16: {
+            u16 h;
+            asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(v));
+            store<u16>(base, i, h);
+            break;
+        }
+        case DT_F64: store<f64>(base, i, v); break;
+        case DT_BOOL: store<u8>(base, i, !(v == 0.0)); break;
+        default: {
+            const f64 lo = t == DT_I8 ? -128.0 : t == DT_U8 ? 0.0 : t == DT_I32 ? -2147483648.0 : -9223372036854775808.0;
+            const f64 hi = t == DT_I8 ? 127.0 : t == DT_U8 ? 255.0 : t == DT_I32 ? 2147483647.0 : 9223372036854775807.0;
+            i64 n;
+            if (!(v == v)) n = 0;
+            else if (v <= lo) n = (i64)lo;
+            else if (v >= hi) n = t == DT_I64 ? 0x7fffffffffffffffll : (i64)hi;
+            else n = (i64)v;
+            store_i64(base, i, t, n);
+        }
+    }
+}
+DEV void store_f32(u64 base, i64 i, i32 t, f32 v) {
+    if (t == DT_F32) store<f32>(base, i, v);
+    else if (t == DT_F16) store<u16>(base, i, f2h(v));
+    else store_f64(base, i, t, (f64)v);
+}
+
+// The offsets, by up to three sets of strides, of element `i` of a tensor of `dims`.
+DEV void locate(const Dims& dims, u32 i, const Strides& a, i64& ia) {
+    ia = 0;
+#pragma unroll
+    for (int d = 5; d >= 0; d--) {
+        if (dims.n[d] == 1) continue;
+        const u32 q = i / (u32)dims.n[d], r = i - q * (u32)dims.n[d];
+        ia += (i64)r * a.s[d];
+        i = q;
+    }
+}
+DEV void locate(const Dims& dims, u32 i, const Strides& a, const Strides& b, i64& ia, i64& ib) {
+    ia = ib = 0;
+#pragma unroll
+    for (int d = 5; d >= 0; d--) {
+        if (dims.n[d] == 1) continue;
+        const u32 q = i / (u32)dims.n[d], r = i - q * (u32)dims.n[d];
+        ia += (i64)r * a.s[d];
+        ib += (i64)r * b.s[d];
+        i = q;
+    }
+}

@@ -8,25 +8,9 @@
 // The WM x WN x WK warps split the tile's rows, its columns and each step's bytes. WK > 1 shortens the chain of dependent
 // steps where there are few pixels; its partial sums are added in the epilogue in a fixed order.
 #pragma once
-#include "common.cuh"
+#include "conv_epilogue.cuh"
 
 #if __CUDA_ARCH__ >= 800
-
-struct F16 {
-    typedef f32 Acc;
-    static constexpr int BYTES = 2;
-    static constexpr bool QUANT = false;
-    static constexpr int VEC = 8;  // channels a thread writes at a time
-    DEV void mma(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_f16(d, a, b0, b1); }
-};
-
-struct I8 {
-    typedef i32 Acc;
-    static constexpr int BYTES = 1;
-    static constexpr bool QUANT = true;
-    static constexpr int VEC = 16;
-    DEV void mma(i32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_s8(d, a, b0, b1); }
-};
 
 // Where 16-byte piece `seg` of row `row` lies, so that the eight rows ldmatrix reads at once are in eight different banks.
 template <int BKB>
@@ -49,10 +33,12 @@ struct Conv {
     static constexpr int A_SEGS = BKB / SEG, B_SEGS = BKB / 16;
     static constexpr int A_ROWS = THREADS / A_SEGS, B_ROWS = THREADS / B_SEGS;  // rows loaded in one go
     static constexpr int A_N = (BM + A_ROWS - 1) / A_ROWS, B_N = (BN + B_ROWS - 1) / B_ROWS;
-    static constexpr int PITCH = BN + 8;                   // of the staged sums
-    static constexpr int HEADER = T::QUANT ? (BN * 12 + 256 + 127) / 128 * 128 : (BN * 4 + 127) / 128 * 128;
+    typedef Epilogue<T, BM, BN, BM / WM, BN / WN, THREADS> End;
+    static constexpr int CONSTS = End::CONSTS;
+    static constexpr int HEADER = CONSTS + BM * 16;        // bias and the like, then the table of rows
     static constexpr int PIPE = STAGES * (BM + BN) * BKB;
-    static constexpr int STAGED = WK * BM * PITCH * 4;
+    static constexpr int PITCH = BN + 8;                   // of staged sums, in numbers
+    static constexpr int STAGED = WK > 1 ? WK * BM * PITCH * 4 : End::STAGED;
     static constexpr int SHARED = HEADER + (PIPE > STAGED ? PIPE : STAGED);
 
     static_assert(TM % 16 == 0 && TN % 8 == 0 && BKB % (32 * WK) == 0 && THREADS % A_SEGS == 0 && BN <= THREADS, "tile");
@@ -96,7 +82,7 @@ struct Conv {
             for (int i = 0; i < B_N; i++) {
                 const u32 r = b_row + i * B_ROWS;
                 if (BN % B_ROWS == 0 || r < BN)
-                    copy16_async(base + swizzled<BKB>(r, b_seg), src, inside && (b_ok >> i & 1) ? 16 : 0);
+                    copy16_cached(base + swizzled<BKB>(r, b_seg), src, inside && (b_ok >> i & 1) ? 16 : 0);
                 src += b_go;
             }
             b_k += BK;
@@ -108,40 +94,44 @@ struct Conv {
 #pragma unroll
         for (int s = 0; s < STAGES - 1; s++)
             if (s < count) load_b(s);
-        if (tid < BN) {
-            const u32 n = n0 + tid;
-            const u32 ok = n < (u32)p.cout ? 4 : 0;
-            copy4_async(header + tid * 4, p.bias + n * 4, p.bias ? ok : 0);
-            if (T::QUANT) {
-                copy4_async(header + (BN + tid) * 4, p.mul + n * 4, ok);
-                copy4_async(header + (2 * BN + tid) * 4, p.fbias + n * 4, p.fbias ? ok : 0);
-            }
-        }
-        if (T::QUANT && p.table && tid < 16) copy16_async(header + BN * 12 + tid * 16, p.table + tid * 16, 16);
+        End::load_constants(p, header, n0);
 
-        // Pixels: rows of A that this thread loads. `a_mask` says which ky (low half) and kx (high half) stay inside the picture.
-        const u32 a_seg = tid % A_SEGS, a_row = tid / A_SEGS;
-        u64 a_ptr[A_N], a_ptr2[CAT ? A_N : 1];
-        u32 a_mask[A_N];
-#pragma unroll
-        for (int i = 0; i < A_N; i++) {
-            const u32 m = m0 + a_row + i * A_ROWS;
-            const u32 n = m / pixels, rest = m - n * pixels;
-            const i32 oy = rest / (u32)p.ow, ox = rest - (u32)oy * p.ow;
-            const bool inside = m < total;
+        // The table of rows: where each output pixel reads from (the offset of its first tap; which ky, low half, and kx, high
+        // half, stay inside the picture) and where it goes. One thread finds out what several need.
+        struct alignas(8) RowIn { i32 offset; u32 mask; };   // two sources: offset in the first and in the second
+        RowIn* rows_in = (RowIn*)(shared + CONSTS);
+        RowOut* rows_out = (RowOut*)(shared + CONSTS + BM * 8);
+        for (u32 r = tid; r < BM; r += THREADS) {
+            const u32 m = m0 + r;
+            const u32 n = m / pixels, pixel = m - n * pixels;
+            const i32 oy = pixel / (u32)p.ow, ox = pixel - (u32)oy * p.ow;
+            RowIn in;
             if (CAT) {
-                const i32 sy = oy >> p.up, sx = ox >> p.up;
-                a_ptr[i] = p.x + ((i64)n * p.x_img + sy * p.x_row + sx * p.x_pix) * T::BYTES;
-                a_ptr2[i] = p.x2 + ((i64)n * p.x2_img + oy * p.x2_row + ox * p.x2_pix) * T::BYTES;
-                a_mask[i] = inside;
+                in.offset = (i32)n * p.x_img + (oy >> p.up) * p.x_row + (ox >> p.up) * p.x_pix;
+                in.mask = (u32)((i32)n * p.x2_img + oy * p.x2_row + ox * p.x2_pix);
             } else {
                 const i32 iy = oy * p.sy - p.py, ix = ox * p.sx - p.px;
-                a_ptr[i] = p.x + ((i64)n * p.x_img + (i64)iy * p.x_row + (i64)ix * p.x_pix) * T::BYTES;
+                in.offset = (i32)n * p.x_img + iy * p.x_row + ix * p.x_pix;
                 u32 mask = 0;
                 for (i32 k = 0; k < p.kh; k++) mask |= (u32)((u32)(iy + k * p.dy) < (u32)p.h) << k;
                 for (i32 k = 0; k < p.kw; k++) mask |= (u32)((u32)(ix + k * p.dx) < (u32)p.wd) << (k + 16);
-                a_mask[i] = inside ? mask : 0;
+                in.mask = m < total ? mask : 0;
             }
+            rows_in[r] = in;
+            rows_out[r] = RowOut{m < total ? (i32)n * p.y_img + (i32)pixel * p.y_pix : -1, (i32)n * p.r_img + (i32)pixel * p.r_pix};
+        }
+        __syncthreads();
+        const u32 a_seg = tid % A_SEGS, a_row = tid / A_SEGS;
+        i32 a_off[A_N];
+        u32 a_mask[A_N], a_live = 0;
+#pragma unroll
+        for (int i = 0; i < A_N; i++) {
+            const u32 r = a_row + i * A_ROWS;
+            if (BM % A_ROWS != 0 && r >= BM) break;
+            const RowIn in = rows_in[r];
+            a_off[i] = in.offset;
+            a_mask[i] = in.mask;
+            if (m0 + r < total) a_live |= 1u << i;
         }
         // Place in K of this thread's piece.
         i32 a_c = first * BK + a_seg * (SEG / T::BYTES), ky = 0, kx = 0;
@@ -158,22 +148,29 @@ struct Conv {
             bool second = false;
             if (CAT) {
                 second = a_c >= p.cin1;
-                offset = (second ? a_c - p.cin1 : a_c) * T::BYTES;
-                want = a_c < p.cin ? 1 : 2;
+                offset = second ? a_c - p.cin1 : a_c;
+                want = a_c < p.cin;
             } else {
-                offset = (ky * p.dy * p.x_row + kx * p.dx * p.x_pix + a_c) * T::BYTES;
+                offset = ky * p.dy * p.x_row + kx * p.dx * p.x_pix + a_c;
                 want = ky < p.kh ? (1u << ky | 0x10000u << kx) : 0x80008000u;
             }
 #pragma unroll
             for (int i = 0; i < A_N; i++) {
                 const u32 r = a_row + i * A_ROWS;
                 if (BM % A_ROWS != 0 && r >= BM) break;
-                const bool ok = (a_mask[i] & want) == want;
-                u64 src = (CAT && second ? a_ptr2[i] : a_ptr[i]) + (i64)offset;
+                bool ok;
+                u64 src;
+                if (CAT) {
+                    ok = want && (a_live >> i & 1);
+                    src = (second ? p.x2 : p.x) + (i64)((second ? (i32)a_mask[i] : a_off[i]) + offset) * T::BYTES;
+                } else {
+                    ok = (a_mask[i] & want) == want;
+                    src = p.x + (i64)(a_off[i] + offset) * T::BYTES;
+                }
                 u32 bytes = SEG;
                 if (T::QUANT) src = ok ? src : p.pad;
                 else bytes = ok ? SEG : 0;
-                if (SEG == 16) copy16_async(base + swizzled<BKB>(r, a_seg), src, bytes);
+                if (SEG == 16) copy16_cached(base + swizzled<BKB>(r, a_seg), src, bytes);
                 else if (SEG == 8) copy8_async(base + swizzled<BKB>(r, a_seg >> 1) + (a_seg & 1) * 8, src, bytes);
                 else copy4_async(base + swizzled<BKB>(r, a_seg >> 2) + (a_seg & 3) * 4, src, bytes);
             }
@@ -241,6 +238,11 @@ struct Conv {
         wait_async<0>();
         __syncthreads();
 
+        if (WK == 1) {
+            End::run(p, shared, shared + HEADER, rows_out, acc, n0, wm * TM, wn * TN);
+            return;
+        }
+
         // Sums to shared memory, so that each thread can take neighbouring channels of one pixel.
         Acc* staged = (Acc*)(shared + HEADER);
         {
@@ -279,7 +281,7 @@ struct Conv {
             }
             __threadfence();
             __syncthreads();
-            u32* flag = (u32*)(shared + HEADER);
+            u32* flag = (u32*)rows_in;  // no longer needed
             if (tid == 0) {
                 u32* sem = (u32*)p.sem + blockIdx.x;
                 const u32 arrived = atomicAdd(sem, 1);
@@ -295,8 +297,9 @@ struct Conv {
         constexpr int V = T::VEC;
         for (u32 i = tid; i < BM * BN / V; i += THREADS) {
             const u32 row = i / (BN / V), col = i % (BN / V) * V;
-            const u32 m = m0 + row, n = n0 + col;
-            if (m >= total || n >= (u32)p.cout) continue;
+            const u32 n = n0 + col;
+            const RowOut to = rows_out[row];
+            if (to.y < 0 || n >= (u32)p.cout) continue;
             Acc v[V];
             if (p.splits > 1) {
                 u64 from = p.ws + (i64)blockIdx.x * (BM * BN * 4) + (row * BN + col) * 4;
@@ -323,16 +326,13 @@ struct Conv {
                     for (int e = 0; e < 4; e++) v[k + e] = four[e];
                 }
             }
-            const u32 image = m / pixels, pixel = m - image * pixels;
-            const i64 at = (i64)image * p.y_img + (i64)pixel * p.y_pix + n;
             const u32 live = (u32)p.cout - n < V ? (u32)p.cout - n : V;
-            finish(p, shared, v, col, at, image, pixel, n, live);
+            finish(p, shared, v, col, (i64)to.y + n, (i64)to.res + n, live);
         }
     }
 
     // Bias, residual, activation, rounding and the store of up to V channels of one pixel.
-    static __device__ __forceinline__ void finish(const ConvParams& p, const unsigned char* shared, Acc (&v)[T::VEC], u32 col, i64 at, u32 image,
-                                       u32 pixel, u32 n, u32 live) {
+    static __device__ __forceinline__ void finish(const ConvParams& p, const unsigned char* shared, Acc (&v)[T::VEC], u32 col, i64 at, i64 res_at, u32 live) {
         constexpr int V = T::VEC;
         const f32* head = (const f32*)shared;
         f32 r[V];
@@ -346,7 +346,7 @@ struct Conv {
 #pragma unroll
                 for (int k = 0; k < V; k++) r[k] = add_rn(r[k], head[2 * BN + col + k]);
             }
-            activate_exact(r, p);
+            Act::make(p.act, p.act_a, p.act_b).run(r);
             if (p.out_dtype == DT_I8 || p.out_dtype == DT_U8) {
                 const i32 lo = p.out_dtype == DT_I8 ? -128 : 0, hi = lo + 255;
                 const f32 scale = p.q_scale, y = div_rn(1.f, scale);
@@ -371,9 +371,9 @@ struct Conv {
         } else {
 #pragma unroll
             for (int k = 0; k < V; k++) r[k] = (f32)v[k] + head[col + k];
-            if (p.res_mode == RES_BEFORE) add_residual(p, r, image, pixel, n, live);
-            activate_fast(r, p);
-            if (p.res_mode == RES_AFTER) add_residual(p, r, image, pixel, n, live);
+            if (p.res_mode == RES_BEFORE) add_residual(p, r, res_at, live);
+            Act::make(p.act, p.act_a, p.act_b).run(r);
+            if (p.res_mode == RES_AFTER) add_residual(p, r, res_at, live);
         }
         if (p.out_dtype == DT_F16) {
             const bool whole = live == V && ((p.y | (u64)p.y_pix * 2 | (u64)p.y_img * 2) & 15) == 0;
@@ -400,43 +400,7 @@ struct Conv {
         }
     }
 
-    // The switch stands outside of the loop over channels.
-    static __device__ __forceinline__ void activate_fast(f32 (&r)[T::VEC], const ConvParams& p) {
-        if (p.act == ACT_SILU) {
-#pragma unroll
-            for (int k = 0; k < T::VEC; k++) r[k] *= sigmoid_fast(r[k]);
-        } else if (p.act == ACT_RELU) {
-#pragma unroll
-            for (int k = 0; k < T::VEC; k++) r[k] = at_least(r[k], 0.f);
-        } else if (p.act != ACT_NONE) {
-            // One copy of the code for all channels: they move through the first place in turn.
-#pragma unroll 1
-            for (int k = 0; k < T::VEC; k++) {
-                const f32 done = act_fast(r[0], p.act, p.act_a, p.act_b);
-#pragma unroll
-                for (int e = 1; e < T::VEC; e++) r[e - 1] = r[e];
-                r[T::VEC - 1] = done;
-            }
-        }
-    }
-
-    static __device__ __forceinline__ void activate_exact(f32 (&r)[T::VEC], const ConvParams& p) {
-        if (p.act == ACT_RELU) {
-#pragma unroll
-            for (int k = 0; k < T::VEC; k++) r[k] = at_least(r[k], 0.f);
-        } else if (p.act != ACT_NONE) {
-#pragma unroll 1
-            for (int k = 0; k < T::VEC; k++) {
-                const f32 done = act_exact(r[0], p.act, p.act_a, p.act_b);
-#pragma unroll
-                for (int e = 1; e < T::VEC; e++) r[e - 1] = r[e];
-                r[T::VEC - 1] = done;
-            }
-        }
-    }
-
-    static __device__ __forceinline__ void add_residual(const ConvParams& p, f32 (&r)[T::VEC], u32 image, u32 pixel, u32 n, u32 live) {
-        const i64 at = (i64)image * p.r_img + (i64)pixel * p.r_pix + n;
+    static __device__ __forceinline__ void add_residual(const ConvParams& p, f32 (&r)[T::VEC], i64 at, u32 live) {
         if (p.out_dtype == DT_F16) {
             if (live == T::VEC && ((p.res | (u64)p.r_pix * 2 | (u64)p.r_img * 2) & 15) == 0) {
 #pragma unroll

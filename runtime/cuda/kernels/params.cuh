@@ -76,65 +76,225 @@ struct ConvParams {
     i32 x_zero, w_zero;          // conv_direct_i8 only: zero points (of the stored numbers)
 };
 
-// Up to six dims with strides: generic kernels. Dims in [0, rank), slowest first; unused ones are 1.
+// Up to six dims, slowest first; unused ones are 1. Strides belong to the dims of the same place; 0 repeats.
 struct Dims { i32 n[6]; };
 struct Strides { i32 s[6]; };
 
-// ew: elementwise with broadcasting (strides of 0). 176 bytes.
+// Operations of `ew`. x, y, z are the operands a, b, c; p0, p1 the numbers of the params.
+#define EW_COPY 0        // x, converted to y's dtype by the rules of Cast
+#define EW_RELU 1
+#define EW_SIGMOID 2
+#define EW_SILU 3
+#define EW_TANH 4
+#define EW_EXP 5
+#define EW_LOG 6
+#define EW_SQRT 7
+#define EW_ERF 8
+#define EW_FLOOR 9
+#define EW_CEIL 10
+#define EW_ROUND 11
+#define EW_COS 12
+#define EW_SIN 13
+#define EW_NEG 14
+#define EW_ABS 15
+#define EW_NOT 16
+#define EW_RECIPROCAL 17
+#define EW_SIGN 18
+#define EW_SOFTPLUS 19
+#define EW_LEAKY 20      // p0 = slope
+#define EW_HARDSIGMOID 21  // p0 = alpha, p1 = beta
+#define EW_HARDSWISH 22
+#define EW_ELU 23        // p0 = alpha
+#define EW_MISH 24
+#define EW_GELU 25
+#define EW_GELU_TANH 26
+#define EW_ISNAN 27
+#define EW_ISINF 28      // p0 != 0: negative ones, p1 != 0: positive ones
+#define EW_CLIP 29       // p0 = lo, p1 = hi
+#define EW_LOOKUP 30     // x is 8-bit; c = u8[256], y[i] = c[x's byte]
+#define EW_ADD 40
+#define EW_SUB 41
+#define EW_MUL 42
+#define EW_DIV 43
+#define EW_POW 44
+#define EW_MOD 45
+#define EW_FMOD 46
+#define EW_AND 47
+#define EW_OR 48
+#define EW_XOR 49
+#define EW_EQUAL 50
+#define EW_LESS 51
+#define EW_LESS_EQUAL 52
+#define EW_GREATER 53
+#define EW_GREATER_EQUAL 54
+#define EW_PRELU 55
+#define EW_MIN 56
+#define EW_MAX 57
+#define EW_WHERE 70      // x (bool) ? y : z
+#define EW_CLIP3 71      // min(max(x, y), z)
+#define EW_AFFINE 72     // x * y + z, products and sums in f32
+#define EW_QUANTIZE 73   // x / y, half to even, + z, saturated (y: f32 scale, z: zero point or absent)
+#define EW_DEQUANTIZE 74 // (x - z) * y
+
+// ew: elementwise with broadcasting. 184 bytes.
 struct EwParams {
-    u64 a, b, c, y;            // operands (b, c: 0 if the op has fewer), output
-    u64 count;                 // elements of y
-    struct Dims dims;
+    u64 a, b, c, y;            // operands (0 if the op has fewer), output
+    struct Dims dims;          // of y
     struct Strides sa, sb, sc, sy;
     i32 ta, tb, tc, ty;        // dtypes
     i32 op;                    // EW_*
-    i32 _pad;
-    f32 p0, p1;                // numbers of the op (slope, lo, hi, ...)
+    i32 count;                 // elements of y
+    f32 p0, p1;
 };
 
-// copy_b1 _b2 _b4 _b8 _b16: strided to strided, by element size. b16: groups of 16 bytes, all addresses aligned. 88 bytes
+// copy_b1 _b2 _b4 _b8 _b16: strided to strided, by element size (b16: eight halves, four floats, ... as one). 96 bytes.
 struct CopyParams {
     u64 x, y;
-    u64 count;
     struct Dims dims;
     struct Strides sx, sy;
+    i32 count, _pad;
 };
 
-// transpose_b1 _b2 _b4: batches of 2-D transposes through shared memory: y[b][c][r] = x[b][r][c]. 56 bytes.
+// transpose_b1 _b2 _b4: batches of 2-D transposes, y[b][c][r] = x[b][r][c]. 64 bytes.
 struct TransposeParams {
     u64 x, y;
     i32 batch, rows, cols;
-    i32 x_batch, x_row;        // x strides: x[b*x_batch + r*x_row + c]
-    i32 y_batch, y_row;        // y strides: y[b*y_batch + c*y_row + r]
+    i32 x_batch, x_row;        // x[b*x_batch + r*x_row + c]
+    i32 y_batch, y_row;        // y[b*y_batch + c*y_row + r]
     i32 fill_rows;             // y's rows are written up to this length (>= rows) with zeros behind: channel padding
+    i32 tx, ty;                // transpose_cast only: dtypes (f32, f16, i8, u8)
     i32 _pad[2];
 };
 
-// cast: contiguous, dtype to dtype by the rules of graph/ops/cast.rs. 32 bytes.
-struct CastParams {
-    u64 x, y, count;
-    i32 tx, ty;
-};
-
-// fill: y[i] = value (raw bits, `size` bytes a piece). 32 bytes.
+// fill: `count` elements of `size` bytes (1, 2, 4, 8) set to the low bytes of `bits` (a number, no address). 32 bytes.
 struct FillParams {
-    u64 y, count, bits;
-    i32 size, _pad;
+    u64 y, bits;
+    i32 count, size;
+    i32 _pad[2];
 };
 
-// pool_*: max or average pooling, NHWC. 120 bytes.
+// softmax: lines of n elements; other dims by `outer` (their product is the grid). 112 bytes.
+struct SoftmaxParams {
+    u64 x, y;
+    struct Dims outer;
+    struct Strides sx, sy;
+    i32 n, x_n, y_n;           // length and strides of a line
+    i32 tx, ty, log;           // log != 0: LogSoftmax
+};
+
+#define REDUCE_SUM 0
+#define REDUCE_MEAN 1
+#define REDUCE_MAX 2
+#define REDUCE_MIN 3
+#define REDUCE_PROD 4
+#define REDUCE_L1 5
+#define REDUCE_L2 6
+#define REDUCE_SUMSQUARE 7
+#define REDUCE_LOGSUM 8
+#define REDUCE_LOGSUMEXP 9
+#define REDUCE_ARGMAX 10  // y is i64; inner must be one dim (dims 0..4 are 1)
+#define REDUCE_ARGMIN 11
+
+// reduce: a warp for each output element. 160 bytes.
+struct ReduceParams {
+    u64 x, y;
+    struct Dims outer;         // kept dims = y's
+    struct Strides sx, sy;
+    struct Dims inner;         // reduced dims
+    struct Strides si;         // their strides in x
+    i32 count, inner_count;    // outputs; elements of each
+    i32 kind, tx, ty;
+    i32 last;                  // arg: the last of equals instead of the first
+};
+
+// norm: (x - mean) / sqrt(variance + epsilon) * scale + bias over `inner`, for each `outer`. Layer, group and instance
+// normalisation. A block for each outer index. 248 bytes.
+struct NormParams {
+    u64 x, y, scale, bias;     // bias may be 0
+    struct Dims outer, inner;
+    struct Strides xo, xi, yo, yi, so, si;  // strides in x, y and in scale (bias has the same)
+    i32 count, inner_count;    // product of outer, of inner
+    f32 epsilon;
+    i32 tx, ty, ts;            // dtypes of x, y, scale and bias (floats)
+};
+
+// matmul_f16_64x64, matmul_any: c[b] = alpha * a[b] x b[b] + beta * bias, then act. 152 bytes.
+struct MatmulParams {
+    u64 a, b, c, bias;           // bias 0: none
+    i32 m, n, k;
+    i32 batch1;                  // grid.z = batch0 * batch1; batch index z = b0 * batch1 + b1
+    i32 a_b0, a_b1, a_row, a_col;
+    i32 b_b0, b_b1, b_row, b_col;
+    i32 c_b0, c_b1, c_row, c_col;
+    i32 bias_row, bias_col;
+    f32 alpha, beta;
+    i32 ta, tb, tc, tbias;       // dtypes
+    i32 a_zero, b_zero;          // integer products: zero points taken off
+    i32 act;
+    f32 act_a, act_b;
+    i32 _pad;
+};
+
+// gather_b1 _b2 _b4 _b8 and scatter_b*: Gather, GatherElements, GatherND, ScatterElements, ScatterND. 192 bytes.
+// An element at index i of `dims` is, in the indexed tensor, at sum(i * sx) + sum over j < k of index[j] * axis_stride[j], where
+// index[j] = indices[sum(i * si) + j * k_stride]. gather: y[i] = x[..]; scatter: x[..] = y[i] (x is written, y holds the updates).
+struct GatherParams {
+    u64 x, indices, y;
+    u64 error;                 // u32, set to 1 where an index is outside (it is clamped then); 0: no report
+    struct Dims dims;
+    struct Strides sx, si, sy;
+    i32 axis_stride[6], axis_size[6];
+    i32 k, k_stride;
+    i32 ti;                    // DT_I32 or DT_I64
+    i32 count;
+};
+
+// top_k: a block for each row. 72 bytes.
+struct TopKParams {
+    u64 x, values, indices;    // indices: i64 or 0
+    i32 rows, n, k;            // k <= 8192 and k <= n
+    i32 x_row, x_n;            // strides; outputs are [rows][k] with the strides below
+    i32 v_row, v_n, i_row, i_n;
+    i32 tx;                    // f32, f16, i32, i8, u8
+    i32 smallest;
+    i32 _pad;
+};
+
+// resize: two axes by tables of four taps, the others by strides. 104 bytes.
+struct Tap4 { i32 at[4]; f32 w[4]; };   // unused taps: weight 0 and any index inside
+struct ResizeParams {
+    u64 x, y, rows, cols;      // rows: Tap4[oh], cols: Tap4[ow]
+    i32 batch, channels, oh, ow;
+    i32 x_img, x_ch, x_row, x_pix, y_img, y_ch, y_row, y_pix;
+    i32 tx, ty;                // integers are truncated toward zero
+    i32 taps;                  // 1 nearest, 2 linear, 4 cubic: the first so many of each table's entries
+    i32 _pad[3];
+};
+
+// grid_sample: f32 or f16. 112 bytes.
+struct GridSampleParams {
+    u64 x, grid, y;
+    i32 batch, channels, h, w, oh, ow;
+    i32 x_img, x_ch, x_row, x_pix;
+    i32 g_img, g_row, g_pix, g_xy;
+    i32 y_img, y_ch, y_row, y_pix;
+    i32 t;                     // dtype of all three
+    i32 mode;                  // 0 linear, 1 nearest, 2 cubic
+    i32 outside;               // 0 zeros, 1 border, 2 reflection
+    i32 align_corners;
+};
+
+// max_pool_*, pool_any_*: NHWC pooling. 112 bytes.
 struct PoolParams {
     u64 x, y;
     i32 batch, h, w, c;
     i32 oh, ow, kh, kw;
     i32 sy, sx, py, px;
     i32 dy, dx;
-    i32 x_img, x_row, x_pix;
-    i32 y_img, y_pix;
-    i32 mode;                  // 0 max, 1 average over what lies inside, 2 average over kh*kw (pads included; see ceil)
-    i32 pad_h, pad_w;          // h + pads, w + pads: cells past these do not count in mode 2 (ceil_mode)
-    i32 x_zero;                // int8 average: not used by max
-    i32 _pad[3];
+    i32 x_img, x_row, x_pix, x_ch;  // x_ch: pool_any_* only, else 1
+    i32 y_img, y_pix, y_ch;    // pixel (oy, ox) at (oy*ow + ox) * y_pix; y_ch as x_ch
+    i32 mode;                  // pool_any_*: 0 max, 1 mean of what lies inside, 2 mean with padding counted
+    i32 pad_h, pad_w;          // mode 2: h and w plus both pads; what lies past them does not count
 };
 
 // sppf_*: three chained k x k stride-1 max pools of one tensor, written as three slices. 64 bytes.
@@ -143,28 +303,3 @@ struct SppfParams {
     i32 batch, h, w, c;
     i32 x_img, x_pix, y_img, y_pix;   // rows are w pixels
 };
-
-// softmax: along `n` elements with stride; outer index = (o, i). 80 bytes.
-struct SoftmaxParams {
-    u64 x, y;
-    i32 outer, n, inner;
-    i32 x_outer, x_n, x_inner, y_outer, y_n, y_inner;
-    i32 tx, ty, log;
-    i32 _pad[4];
-};
-
-// matmul_f16_*: c[b] = a[b] x b[b]; matmul_any: the same for any dtype, SIMT. 152 bytes.
-struct MatmulParams {
-    u64 a, b, c, bias;
-    i32 m, n, k;
-    i32 batch0, batch1;          // two batch dims; grid.z = batch0 * batch1
-    i32 a_b0, a_b1, a_row, a_col;
-    i32 b_b0, b_b1, b_row, b_col;
-    i32 c_b0, c_b1, c_row, c_col;
-    f32 alpha, beta;             // alpha * a x b + beta * bias (bias[row*bias_row + col*bias_col])
-    i32 bias_row, bias_col;
-    i32 ta, tb, tc, tbias;       // dtypes
-    i32 a_zero, b_zero;          // integer products
-    i32 _pad;
-};
-
