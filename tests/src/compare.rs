@@ -191,6 +191,42 @@ pub fn check(model: &str, case: usize, got: &[Tensor]) -> Result<Vec<PartReport>
     }
 }
 
+/// As [`check`], for a run in half precision of a graph whose golden outputs are of single precision: boxes by 0.3 pixels in
+/// the mean, scores by 1e-3 in the mean and 0.03 at most; where rows are sorted or quantization noise decides, the graph's
+/// own rule.
+pub fn check_half(model: &str, case: usize, got: &[Tensor]) -> Result<Vec<PartReport>> {
+    match rule(model) {
+        Rule::Elements { boxes: None, scores: None } => {}
+        _ => return check(model, case, got),
+    }
+    let golden = graphs::golden(model)?;
+    let want: &Case = golden.cases.get(case).ok_or_else(|| format!("{model} has no case {case}"))?;
+    if got.len() != want.outputs.len() {
+        return Err(format!("{} outputs found, {} expected", got.len(), want.outputs.len()).into());
+    }
+    let (mut faults, mut reports) = (Vec::new(), Vec::new());
+    for (got, want) in got.iter().zip(&want.outputs) {
+        let got = got.as_slice::<f32>()?;
+        for part in parts(model, want) {
+            let report = part.report(got, want);
+            let (mean, max) = match part.role {
+                Role::Boxes | Role::Keypoints => (0.3, f64::INFINITY),
+                Role::Fractions => (1e-3, f64::INFINITY),
+                Role::Scores | Role::DetrScores | Role::Probabilities => (1e-3, 0.03),
+            };
+            if !(report.mean <= mean && report.max <= max) {
+                faults.push(format!("{report}: mean at most {mean}, max at most {max} expected"));
+            }
+            reports.push(report);
+        }
+    }
+    if faults.is_empty() {
+        Ok(reports)
+    } else {
+        Err(format!("{model} case {case}:\n{}", faults.join("\n")).into())
+    }
+}
+
 /// A slice of an output.
 struct Slice {
     what: String,

@@ -16,6 +16,8 @@ pub enum LayoutChoice {
     Contiguous,
     /// Channels innermost (NHWC); rank 4 only, others fall back to contiguous.
     ChannelsLast,
+    /// Channels innermost, this many elements from pixel to pixel (as many as there are channels, or a few more).
+    Pixels(usize),
     /// The dim order of input `i`, if it has the same rank.
     Like(usize),
 }
@@ -81,6 +83,14 @@ pub trait Compiler {
 
     /// How output 0 of this op should lie, given its inputs' and its own facts.
     fn layout(&self, op: &Op, inputs: &[Option<OutFact>], output: OutFact) -> LayoutChoice;
+
+    /// Elements from pixel to pixel in a value that a convolution reads, channels innermost; `None` if it should lie as its
+    /// maker likes. Unless told otherwise all but pictures are packed: an image's few channels fill no vector, its rows are
+    /// the runs.
+    fn conv_input(&self, fact: OutFact) -> Option<usize> {
+        const FEW: usize = 4;
+        fact.shape.get(1).copied().filter(|&c| c > FEW)
+    }
 
     /// The kernel for a step. Errors name what is missing.
     fn compile(&self, step: &StepDesc<'_>) -> Result<Self::Kernel>;

@@ -1,6 +1,7 @@
 use crate::{Error, ErrorKind, Plan, PlanReport, Profile, Result};
 use saltica_models::graph::OutFact;
 use saltica_tensor::{View, ViewMut};
+use std::time::Duration;
 
 /// A plan that is loaded on a device: what each device provides. [`Executor`] is how it is used.
 pub trait Run: Send {
@@ -18,6 +19,11 @@ pub trait Run: Send {
 
     /// See [`Executor::run_observed`].
     fn run_observed(&mut self, see: &mut dyn FnMut(&str, &View<'_>) -> Result<()>) -> Result<()>;
+
+    /// See [`Executor::device_time`].
+    fn device_time(&mut self, _runs: usize) -> Result<Option<Vec<Duration>>> {
+        Ok(None)
+    }
 }
 
 /// A plan with its memory: fill inputs, run, read outputs. Nothing is allocated by a run, except by the dynamic tail
@@ -85,6 +91,12 @@ impl Executor {
     /// used again.
     pub fn run_observed(&mut self, mut see: impl FnMut(&str, &View<'_>) -> Result<()>) -> Result<()> {
         self.run.run_observed(&mut see)
+    }
+
+    /// Runs this often on the inputs as they are, without copies to or from the device; the time of each run by the device's
+    /// own clock. `None` where host and device are one.
+    pub fn device_time(&mut self, runs: usize) -> Result<Option<Vec<Duration>>> {
+        self.run.device_time(runs)
     }
 }
 

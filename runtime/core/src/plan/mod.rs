@@ -135,7 +135,14 @@ impl<K: Compiled> Schedule<K> {
     pub fn new(mut settled: Settled, device: &impl Compiler<Kernel = K>) -> Result<Schedule<K>> {
         name_unread_outputs(&mut settled)?;
         let Settled { graph, facts } = &settled;
-        let places = place::place(graph, facts, &|op, inputs, output| device.layout(op, inputs, output));
+        let places = place::place(
+            graph,
+            facts,
+            &place::Rules {
+                layout: &|op, inputs, output| device.layout(op, inputs, output),
+                conv_input: &|fact| device.conv_input(fact),
+            },
+        );
         let (drafts, output_places) = draft(&settled, &places)?;
         let dynamic = |n: &Node| n.outputs.iter().flatten().any(|id| facts[id.index()].is_none());
         let tail: Vec<Node> = graph.nodes.iter().filter(|n| dynamic(n)).cloned().collect();
@@ -157,7 +164,11 @@ impl<K: Compiled> Schedule<K> {
         // Lifetimes of buffers.
         let mut life: BTreeMap<ValueId, Block> = BTreeMap::new();
         let mut touch = |place: &Place, dtype: DType, step: usize| {
-            let bytes = (place.offset + place.layout.span()) * dtype.size();
+            // A buffer with spare channels has them behind its last pixel, too.
+            let channels = place.layout.shape().get(1).copied().unwrap_or(0);
+            let spare = place.layout.pixel_stride().map_or(0, |stride| stride - channels.min(stride));
+            let spare = if place.offset == 0 { spare } else { 0 };
+            let bytes = (place.offset + place.layout.span() + spare) * dtype.size();
             let block = life.entry(place.root).or_insert(Block { bytes, first: step, last: step });
             block.bytes = block.bytes.max(bytes);
             block.first = block.first.min(step);

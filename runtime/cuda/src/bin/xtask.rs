@@ -1,0 +1,236 @@
+//! `cargo xtask kernels`: compiles every unit of `runtime/cuda/kernels` for every architecture. Needs no GPU.
+//!
+//! NVRTC comes from two Python wheels (downloaded once into `target/nvrtc`, or named with `--nvrtc11` and `--nvrtc13`):
+//!
+//! * 11.8 makes machine code for sm_80 to sm_90, which drivers from JetPack 5's (11.4) on load, and PTX as the last resort,
+//!   marked with the lowest version of the language that holds it;
+//! * 13 makes Thor's sm_110, which 11.8 does not know.
+//!
+//! What comes out lies in `runtime/cuda/kernels/built` (git-ignored; the next build embeds it) with a list of hashes and of
+//! each kernel's registers, shared memory and stack. A kernel with a stack spills: that is an error, and so is an architecture
+//! whose units do not compile.
+
+use saltica_cuda::kernels::{sha256, source_hash, sources};
+use saltica_cuda::nvrtc::{Nvrtc, Output};
+use saltica_cuda::resources::{Resources, resources};
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Architectures that each compiler makes machine code for.
+const ARCHS_11: [u32; 5] = [80, 86, 87, 89, 90];
+const ARCHS_13: [u32; 1] = [110];
+/// Kernels that may have a stack, of how many bytes at most, and why.
+const STACKS: [(&str, u32, &str); 1] = [("ew", 72, "sine and cosine of huge numbers reduce them with a table on the stack")];
+/// The PTX that all drivers since CUDA 11.4 take.
+const PTX: (u32, &str) = (80, "7.4");
+
+const USAGE: &str =
+    "cargo xtask kernels [--arch NN,...] [--out DIR] [--nvrtc11 LIBRARY] [--nvrtc13 LIBRARY] [--force]";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Options {
+    archs: Option<Vec<u32>>,
+    out: PathBuf,
+    nvrtc: [Option<PathBuf>; 2],
+    force: bool,
+}
+
+fn options() -> Result<Options> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut o = Options { archs: None, out: root.join("kernels/built"), nvrtc: [None, None], force: false };
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() != Some("kernels") {
+        return Err(USAGE.into());
+    }
+    while let Some(flag) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{flag} needs a value\n{USAGE}"));
+        match flag.as_str() {
+            "--arch" => {
+                o.archs = Some(value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?);
+            }
+            "--out" => o.out = value()?.into(),
+            "--nvrtc11" => o.nvrtc[0] = Some(value()?.into()),
+            "--nvrtc13" => o.nvrtc[1] = Some(value()?.into()),
+            "--force" => o.force = true,
+            _ => return Err(format!("{flag} is no flag\n{USAGE}").into()),
+        }
+    }
+    Ok(o)
+}
+
+/// Downloads a wheel and returns the compiler in it.
+fn wheel(package: &str, inside: &str) -> Result<PathBuf> {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nvrtc").join(package.replace("==", "-"));
+    let library = folder.join(inside);
+    if !library.is_file() {
+        eprintln!("downloading {package}");
+        std::fs::create_dir_all(&folder)?;
+        let python = |args: &[&str]| -> Result<()> {
+            let status = Command::new("python3").args(args).current_dir(&folder).status()?;
+            if status.success() {
+                Ok(())
+            } else {
+                Err(format!("python3 {}: {status}", args.join(" ")).into())
+            }
+        };
+        python(&[
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--platform",
+            "manylinux2014_x86_64",
+            "--platform",
+            "manylinux1_x86_64",
+            "--platform",
+            "manylinux_2_17_x86_64",
+            package,
+        ])?;
+        for entry in std::fs::read_dir(&folder)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".whl") {
+                python(&["-m", "zipfile", "-e", &name, "."])?;
+                std::fs::remove_file(folder.join(&name))?;
+            }
+        }
+    }
+    if library.is_file() { Ok(library) } else { Err(format!("{package} has no {inside}").into()) }
+}
+
+/// One thing to compile.
+struct Task<'a> {
+    unit: &'a str,
+    arch: u32,
+    output: Output,
+}
+
+fn run() -> Result<()> {
+    let o = options()?;
+    let list = o.out.join("manifest.tsv");
+    let head = format!("# sources {}", source_hash());
+    if !o.force && std::fs::read_to_string(&list).is_ok_and(|t| t.lines().next() == Some(&head)) {
+        println!("{} is up to date", o.out.display());
+        return Ok(());
+    }
+    let wanted = |a: &u32| o.archs.as_ref().is_none_or(|archs| archs.contains(a));
+    let units: Vec<&str> = sources().iter().filter_map(|(n, _)| n.strip_suffix(".cu")).collect();
+    let of = |archs: &[u32]| -> Vec<Task<'_>> {
+        let machine = archs.iter().copied().filter(wanted).collect::<Vec<_>>();
+        units
+            .iter()
+            .flat_map(|unit| machine.iter().map(|arch| Task { unit, arch: *arch, output: Output::Cubin }))
+            .collect()
+    };
+    let mut tasks = [of(&ARCHS_11), of(&ARCHS_13)];
+    tasks[0].extend(units.iter().map(|unit| Task { unit, arch: PTX.0, output: Output::Ptx }));
+    let wheels = [
+        ("nvidia-cuda-nvrtc-cu11==11.8.89", "nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2"),
+        ("nvidia-cuda-nvrtc==13.0.88", "nvidia/cu13/lib/libnvrtc.so.13"),
+    ];
+    std::fs::create_dir_all(&o.out)?;
+    let mut files = Vec::new();
+    let mut kernels = Vec::new();
+    for (i, tasks) in tasks.iter().enumerate().filter(|(_, t)| !t.is_empty()) {
+        let path = match &o.nvrtc[i] {
+            Some(path) => path.clone(),
+            None => wheel(wheels[i].0, wheels[i].1)?,
+        };
+        let nvrtc = Nvrtc::find(Some(&path))?;
+        println!("NVRTC {}: {} images", nvrtc.version(), tasks.len());
+        for made in compile_all(&nvrtc, tasks)? {
+            std::fs::write(o.out.join(&made.file), &made.image)?;
+            files.push((made.file, sha256(&made.image)));
+            kernels.extend(made.kernels);
+        }
+    }
+    files.sort();
+    kernels.sort();
+    let mut text = head + "\n";
+    for (file, hash) in &files {
+        writeln!(text, "{file}\t{hash}")?;
+    }
+    std::fs::write(&list, text)?;
+    let mut table = String::from("# kernel\tarch\tregisters\tshared bytes (static)\tstack bytes\n");
+    for (name, arch, r) in &kernels {
+        writeln!(table, "{name}\tsm_{arch}\t{}\t{}\t{}", r.registers, r.shared, r.stack)?;
+    }
+    std::fs::write(o.out.join("resources.tsv"), table)?;
+    println!("{} files, {} kernels in {}", files.len(), kernels.len(), o.out.display());
+    let spills: Vec<String> = kernels
+        .iter()
+        .filter(|(name, _, r)| {
+            r.stack > STACKS.iter().find(|(n, ..)| n == name).map_or(0, |(_, most, _)| *most)
+        })
+        .map(|(name, arch, r)| format!("{name} on sm_{arch}: {} bytes of stack", r.stack))
+        .collect();
+    if spills.is_empty() { Ok(()) } else { Err(format!("kernels that spill:\n{}", spills.join("\n")).into()) }
+}
+
+struct Made {
+    file: String,
+    image: Vec<u8>,
+    kernels: Vec<(String, u32, Resources)>,
+}
+
+fn compile_all(nvrtc: &Nvrtc, tasks: &[Task<'_>]) -> Result<Vec<Made>> {
+    let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(tasks.len()) {
+            scope.spawn(|| {
+                while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = compile(nvrtc, task);
+                    if let Ok(mut made) = made.lock() {
+                        made.push(result);
+                    }
+                }
+            });
+        }
+    });
+    let made = made.into_inner().map_err(|_| "a compiling thread panicked")?;
+    made.into_iter().collect()
+}
+
+fn compile(nvrtc: &Nvrtc, task: &Task<'_>) -> Result<Made> {
+    let made = nvrtc.compile(task.unit, task.arch, task.output)?;
+    if !made.log.is_empty() {
+        eprintln!("{} sm_{}: {}", task.unit, task.arch, made.log);
+    }
+    match task.output {
+        Output::Cubin => {
+            let kernels = resources(&made.image)?;
+            let kernels = kernels.into_iter().map(|(name, r)| (name, task.arch, r)).collect();
+            Ok(Made { file: format!("{}.sm_{}.cubin", task.unit, task.arch), image: made.image, kernels })
+        }
+        Output::Ptx => {
+            let text = String::from_utf8(made.image)?;
+            let text: Vec<String> = text
+                .trim_end_matches('\0')
+                .lines()
+                .map(
+                    |l| if l.starts_with(".version ") { format!(".version {}", PTX.1) } else { l.to_owned() },
+                )
+                .collect();
+            let image = text.join("\n").into_bytes();
+            Ok(Made { file: format!("{}.compute_{}.ptx", task.unit, task.arch), image, kernels: Vec::new() })
+        }
+    }
+}
