@@ -1,6 +1,6 @@
 use crate::{Backend, Error, ErrorKind, Floats, Plan, Result};
 use saltica_models::graph::{Dim, Graph, ValueId};
-use saltica_models::passes::{self, Bindings, Report};
+use saltica_models::passes::{self, Bindings, Report, Settled};
 use saltica_tensor::{DType, Shape};
 use std::fmt;
 
@@ -83,6 +83,11 @@ impl Model {
     /// What the passes did at load.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// The graph with concrete dims.
+    pub fn settle(&self, bindings: &Bindings) -> Result<Settled> {
+        Ok(passes::settle(&self.graph, bindings, &mut Report::default())?)
     }
 
     /// Plans for concrete dims. The report also counts what the passes did with the shapes.

@@ -3,12 +3,14 @@ use crate::gpu::Gpu;
 use crate::lower::{Lowering, Target};
 use crate::placement::{MemoryMode, Placement};
 use crate::run::DeviceRun;
+use crate::tune::Tuned;
 use crate::weights::Cache;
 use crate::{Error, ErrorKind, Precision, Result};
 use saltica_core::plan::{Plan, Schedule};
-use saltica_core::{Backend, Floats};
-use saltica_models::passes::Settled;
+use saltica_core::{Backend, Floats, Model};
+use saltica_models::passes::{Bindings, Settled};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a GPU is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,13 +35,16 @@ impl CudaBackend {
         let gpu = Gpu::open(options.device, options.memory)?;
         let a = gpu.device.attributes();
         let target = Target { arch: a.arch(), multiprocessors: a.multiprocessors.max(1) as u32 };
-        let lowering = Lowering { target, precision: options.precision, weights: Cache::default() };
+        let lowering = Lowering { target, precision: options.precision, weights: Cache::default(), tuned: Tuned::of(a) };
         Ok(CudaBackend { lowering, gpu: Some(Arc::new(gpu)) })
     }
 
     /// Plans for a device that is not here: what would run, and in how many bytes. Loading such a plan is an error.
     pub fn planning(target: Target, precision: Precision) -> CudaBackend {
-        CudaBackend { lowering: Lowering { target, precision, weights: Cache::default() }, gpu: None }
+        CudaBackend {
+            lowering: Lowering { target, precision, weights: Cache::default(), tuned: Tuned::default() },
+            gpu: None,
+        }
     }
 
     /// What the device says of itself.
@@ -52,6 +57,31 @@ impl CudaBackend {
         self.gpu.as_ref().map(|g| &g.placement)
     }
 
+    /// Measures the ways to do each convolution of a model at these shapes, and keeps the fastest for plans to come: of one
+    /// picture any way, of more the ways that give the same numbers as one picture's. Tune for one picture first.
+    pub fn tune(&self, model: &Model, bindings: &Bindings) -> saltica_core::Result<Vec<TunedStep>> {
+        let Some(gpu) = &self.gpu else {
+            return Err(Error::new(ErrorKind::NoDevice, "a device that is not here cannot be tuned").into());
+        };
+        let settled = model.settle(bindings)?;
+        let schedule = Schedule::new(settled, &self.lowering)?;
+        let names: Vec<(String, Option<String>)> =
+            schedule.steps.iter().map(|s| (s.name.clone(), s.kernel.signature.clone())).collect();
+        let (run, ways) = DeviceRun::with_ways(gpu.clone(), schedule, true)?;
+        let found = run.tune(&ways)?;
+        let mut steps = Vec::new();
+        let mut kept = Vec::new();
+        for (i, label, [before, after]) in found {
+            let (name, signature) = &names[i];
+            if let Some(signature) = signature {
+                kept.push((signature.clone(), label.clone()));
+            }
+            steps.push(TunedStep { name: name.clone(), label, before, after });
+        }
+        self.lowering.tuned.keep(kept);
+        Ok(steps)
+    }
+
     /// Free and total bytes of the device, as its driver counts them.
     pub fn memory(&self) -> Result<Option<(usize, usize)>> {
         self.gpu.as_ref().map(|g| g.device.memory()).transpose()
@@ -61,6 +91,19 @@ impl CudaBackend {
     pub fn kernels(&self) -> Option<String> {
         self.gpu.as_ref().and_then(|g| g.kernels.origin())
     }
+}
+
+/// What tuning found for a step.
+#[derive(Clone, Debug)]
+pub struct TunedStep {
+    /// Node name.
+    pub name: String,
+    /// The fastest way.
+    pub label: String,
+    /// Time of the way that the model of costs had put first.
+    pub before: Duration,
+    /// Time of the fastest.
+    pub after: Duration,
 }
 
 impl Backend for CudaBackend {

@@ -89,13 +89,15 @@ pub(crate) struct DeviceKernel {
     pub(crate) label: String,
     pub(crate) launches: Vec<Launch>,
     pub(crate) scratch: usize,
-    /// Other ways to do the same, for the tuner; the same numbers come out.
+    /// Other ways to do the same, for the tuner.
     pub(crate) variants: Vec<DeviceKernel>,
+    /// What the tuner knows it by, if it has variants.
+    pub(crate) signature: Option<String>,
 }
 
 impl DeviceKernel {
     pub(crate) fn new(label: impl Into<String>, launches: Vec<Launch>) -> DeviceKernel {
-        DeviceKernel { label: label.into(), launches, scratch: 0, variants: Vec::new() }
+        DeviceKernel { label: label.into(), launches, scratch: 0, variants: Vec::new(), signature: None }
     }
 
     /// With pointers replaced, in its variants too.

@@ -12,8 +12,9 @@ mod params;
 pub mod placement;
 pub mod resources;
 mod run;
+mod tune;
 mod weights;
-pub use backend::{CudaBackend, Description, Options, describe};
+pub use backend::{CudaBackend, Description, Options, TunedStep, describe};
 pub use error::{Error, ErrorKind};
 pub use lower::Target;
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A launch with its addresses.
-struct Ready {
+pub(crate) struct Ready {
     function: Function,
     grid: [u32; 3],
     block: u32,
@@ -71,6 +71,16 @@ const ALIGN: usize = 256;
 impl DeviceRun {
     /// Allocates, uploads constants that are not on the device yet, resolves every address and records the graph.
     pub(crate) fn new(gpu: Arc<Gpu>, schedule: Schedule<DeviceKernel>) -> Result<DeviceRun> {
+        Ok(Self::with_ways(gpu, schedule, false)?.0)
+    }
+
+    /// As [`Self::new`]; with `all`, also every way of each step, by label, for the tuner.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn with_ways(
+        gpu: Arc<Gpu>,
+        schedule: Schedule<DeviceKernel>,
+        all: bool,
+    ) -> Result<(DeviceRun, Vec<Vec<(String, Vec<Ready>)>>)> {
         let facts = StepFact::of(&schedule);
         let Schedule { steps, inputs, outputs, tail, values, report } = schedule;
         gpu.device.bind()?;
@@ -80,7 +90,8 @@ impl DeviceRun {
 
         let scratch = report.arena_bytes.next_multiple_of(ALIGN);
         let counters_at = (scratch + report.scratch_bytes).next_multiple_of(ALIGN);
-        let counters = steps.iter().flat_map(|s| &s.kernel.launches).map(|l| l.counters).max().unwrap_or(0);
+        let everyone = steps.iter().flat_map(|s| std::iter::once(&s.kernel).chain(&s.kernel.variants));
+        let counters = everyone.flat_map(|k| &k.launches).map(|l| l.counters).max().unwrap_or(0);
         let arena = DeviceBuffer::new(&gpu.device, counters_at + counters * 4)?;
         // Not-a-numbers everywhere: what is read before it was written shows. The counters begin at zero.
         arena.fill(0xFF, 0, counters_at, &stream)?;
@@ -124,7 +135,18 @@ impl DeviceRun {
             in_place: in_place(&inputs),
         };
         let mut ready = Vec::with_capacity(steps.len());
+        let mut ways = Vec::new();
         for step in &steps {
+            if all {
+                let mut of_step = Vec::new();
+                if !step.kernel.variants.is_empty() {
+                    for kernel in std::iter::once(&step.kernel).chain(&step.kernel.variants) {
+                        let launches = kernel.launches.iter().map(|l| addresses.resolve(&gpu, l, &step.io));
+                        of_step.push((kernel.label.clone(), launches.collect::<Result<Vec<_>>>()?));
+                    }
+                }
+                ways.push(of_step);
+            }
             let launches = step.kernel.launches.iter();
             let made = launches.map(|l| addresses.resolve(&gpu, l, &step.io)).collect::<Result<Vec<_>>>();
             ready.push(made.map_err(|e| Error::new(e.kind(), format!("step '{}': {e}", step.name)))?);
@@ -148,7 +170,7 @@ impl DeviceRun {
             gpu,
         };
         run.record()?;
-        Ok(run)
+        Ok((run, ways))
     }
 
     /// Records all launches as a graph.
@@ -188,6 +210,41 @@ impl DeviceRun {
 
     fn launch_step(&self, i: usize) -> Result<()> {
         self.steps[i].iter().try_for_each(|l| start(l, &self.stream))
+    }
+
+    /// Measures every way of each step that has several; signature, label of the fastest, its time and that of the first.
+    pub(crate) fn tune(&self, ways: &[Vec<(String, Vec<Ready>)>]) -> Result<Vec<(usize, String, [Duration; 2])>> {
+        const REPEATS: usize = 24;
+        let events = [Event::new(&self.gpu.device)?, Event::new(&self.gpu.device)?];
+        let mut found = Vec::new();
+        for (i, ways) in ways.iter().enumerate().filter(|(_, w)| w.len() > 1) {
+            let mut best: Option<(Duration, &str)> = None;
+            let mut first = Duration::ZERO;
+            for (n, (label, launches)) in ways.iter().enumerate() {
+                let mut graph = self.stream.capture(|| {
+                    (0..REPEATS).try_for_each(|_| launches.iter().try_for_each(|l| start(l, &self.stream)))
+                })?;
+                let mut least = Duration::MAX;
+                for _ in 0..3 {
+                    events[0].record(&self.stream)?;
+                    graph.launch(&self.stream)?;
+                    events[1].record(&self.stream)?;
+                    events[1].synchronize()?;
+                    least = least.min(events[1].since(&events[0])?);
+                }
+                let each = least / REPEATS as u32;
+                if n == 0 {
+                    first = each;
+                }
+                if best.is_none_or(|(t, _)| each < t) {
+                    best = Some((each, label));
+                }
+            }
+            if let Some((took, label)) = best {
+                found.push((i, label.to_owned(), [first, took]));
+            }
+        }
+        Ok(found)
     }
 
     fn finish(&mut self) -> saltica_core::Result<()> {

@@ -411,29 +411,49 @@ impl Tiled<'_> {
         ways
     }
 
-    /// The launch, with the other tiles that give the same numbers. The order of sums is chosen for one picture, so that the
-    /// numbers do not depend on the batch; the tile is chosen for the batch.
-    pub(super) fn kernel(
-        &self,
-        low: &Lowering,
-        finish: &dyn Fn(Launch) -> Launch,
-    ) -> Option<Result<DeviceKernel>> {
-        let order = self.ways(low, 1).first().map(|(_, v, splits)| Order::of(v, *splits))?;
-        let batch = self.params.batch.max(1) as usize;
-        let ways = self.ways(low, batch);
+    /// What the tuner knows it by, for so many pictures.
+    fn signature(&self, batch: usize) -> String {
+        let p = &self.params;
+        format!(
+            "{} {batch}x{}x{}x{} k{}x{} s{}x{} d{}x{} to {}x{}x{} up{} act{} res{} out{}",
+            self.families[0], p.h, p.wd, p.cin, p.kh, p.kw, p.sy, p.sx, p.dy, p.dx, p.oh, p.ow, p.cout, p.up, p.act,
+            p.res_mode, p.out_dtype
+        )
+    }
+
+    /// The launch, with the other tiles that may be tried. The order of sums is chosen for one picture, so that the numbers
+    /// do not depend on the batch; the tile is chosen for the batch.
+    pub(super) fn kernel(&self, low: &Lowering, finish: &dyn Fn(Launch) -> Launch) -> Option<Result<DeviceKernel>> {
         // The tuner tries those that could be best by the model.
-        const TRIED: usize = 16;
-        let same = ways.iter().filter(|(_, v, splits)| self.exact || Order::of(v, *splits) == order);
-        let mut made = same.take(TRIED).map(|(_, v, splits)| self.launch(v, *splits, finish));
+        const TRIED: usize = 20;
+        let batch = self.params.batch.max(1) as usize;
+        let tuned_first = |batch: usize| {
+            let mut ways = self.ways(low, batch);
+            if let Some(label) = low.tuned.get(&self.signature(batch)) {
+                // Stable: what was measured goes first, the rest stays in the model's order.
+                ways.sort_by_key(|(_, v, splits)| label_of(v, *splits) != label);
+            }
+            ways
+        };
+        let order = tuned_first(1).first().map(|(_, v, splits)| Order::of(v, *splits))?;
+        let ways = tuned_first(batch);
+        let same = |v: &Variant, splits: usize| self.exact || Order::of(v, splits) == order;
+        let mut made = ways
+            .iter()
+            .filter(|(_, v, splits)| same(v, *splits))
+            .take(TRIED)
+            .map(|(_, v, splits)| self.launch(v, *splits, finish));
         let mut best = match made.next()? {
             Ok(best) => best,
             Err(e) => return Some(Err(e)),
         };
         best.variants = made.flatten().collect();
         if batch == 1 {
-            let others = ways.iter().take(TRIED).filter(|(_, v, splits)| Order::of(v, *splits) != order);
+            // For one picture the tuner may choose another order.
+            let others = ways.iter().filter(|(_, v, splits)| !same(v, *splits)).take(TRIED);
             best.variants.extend(others.filter_map(|(_, v, splits)| self.launch(v, *splits, finish).ok()));
         }
+        best.signature = Some(self.signature(batch));
         Some(Ok(best))
     }
 
@@ -465,11 +485,16 @@ impl Tiled<'_> {
             launch.counters = tiles;
             scratch = splits * tiles * bm * bn * 4;
         }
-        let split = if splits > 1 { format!(" split {splits}") } else { String::new() };
-        let mut kernel = DeviceKernel::new(format!("{} {}{split}", v.family(), v.shape()), vec![launch]);
+        let mut kernel = DeviceKernel::new(label_of(v, splits), vec![launch]);
         kernel.scratch = scratch;
         Ok(kernel)
     }
+}
+
+/// A way's name, in profiles and in what the tuner keeps.
+fn label_of(v: &Variant, splits: usize) -> String {
+    let split = if splits > 1 { format!(" split {splits}") } else { String::new() };
+    format!("{} {}{split}", v.family(), v.shape())
 }
 
 /// A rough time, in cycles of a multiprocessor: waves of blocks, each with its steps, a start and an end. The tuner measures;

@@ -14,6 +14,7 @@ mod reduce;
 mod staged;
 
 use crate::launch::{DeviceKernel, Ptr};
+use crate::tune::Tuned;
 use crate::weights::{Cache, Recipe};
 use crate::{Error, ErrorKind, Precision, Result};
 use saltica_core::{Compiler, LayoutChoice, Operand, StepDesc};
@@ -36,6 +37,7 @@ pub(crate) struct Lowering {
     pub(crate) target: Target,
     pub(crate) precision: Precision,
     pub(crate) weights: Cache,
+    pub(crate) tuned: Tuned,
 }
 
 impl Lowering {
