@@ -658,7 +658,21 @@ def launch_sppf(p, pdl=False):
 def sppf_shared(p):
     return 2 * p.h * p.w * 8
 
-GROUPS = {"conv_f16": check_conv_f16, "conv_cat": check_conv_cat, "conv_i8": check_conv_i8, "tune": tune, "whole": whole,
+def prof():
+    """A few launches for a profiler."""
+    ws, sem = workspace()
+    for batch, picks in ((32, (("0", "conv_stem3_f16_256x16"), ("2.cv1", "conv_f16_64x32x32_k1_s4"), ("4.cv2", "conv_f16_256x64x32_k1_s3"), ("22.0.c1", "conv3_f16_128x80_c32"),
+                               ("22.0.b1", "conv3_f16_128x64_c32_w22"), ("22.0.b1", "conv_f16_64x64x32_k1_s4"), ("6.cv1", "conv_f16_128x128x32_k1_s4"))),
+                         (1, (("8.m0.cv1", "conv_f16_16x32x128_k8_s3"), ("22.2.b2", "conv_f16_32x32x64_k4_s4"), ("4.cv1", "conv_f16_64x32x32_k1_s4")))):
+        net = Net(batch)
+        net.x.buf.normal_()
+        for c in net.calls: c.y.t().normal_()
+        for layer, variant in picks:
+            c = next(c for c in net.calls if c.name == layer)
+            c.run(BY_NAME[variant], 1, ws, sem)
+            sync()
+
+GROUPS = {"prof": prof, "conv_f16": check_conv_f16, "conv_cat": check_conv_cat, "conv_i8": check_conv_i8, "tune": tune, "whole": whole,
           "tune1": lambda: tune((1,)), "whole1": lambda: whole((1,))}
 
 def main():
