@@ -452,7 +452,7 @@ def install(B):
                       scales=3, batch=batch, cells=cells, classes=nc, bins=bins, t=DT[dt], ty=0, y_img=(4 + nc) * cells, y_ch=cells, y_cell=1, capacity=cap, conf=conf)
             p = fill("YoloHeadParams", y=y, **kw)
             for i, r in enumerate(raw): p.boxes[i], p.scores[i] = r.data_ptr(), r.data_ptr() + 4 * bins * r.element_size()
-            launch("head", "yolo_head", p, batch * -(-cells // 32), 256, (4 + nc) * 33 * 4)
+            launch("head", "yolo_head", p, batch * -(-cells // 32), 1024, (4 + nc) * 33 * 4)
             check(f"yolo_head y {nc} {bins}", y, want, 2e-6)
             n1 = counts.clone()
             first = cand.clone()
@@ -473,7 +473,7 @@ def install(B):
                 keepc = cand.clone(); keepn = counts.clone()
                 kept, kc, scratch = torch.zeros(batch, most, 8, device=DEV), torch.zeros(batch, 2, dtype=torch.int32, device=DEV), torch.zeros(batch, cap, 8, device=DEV)
                 nm = fill("NmsParams", candidates=keepc, counts=keepn, kept=kept, kept_counts=kc, scratch=scratch, batch=batch, capacity=cap, most=most, agnostic=agnostic, limit=limit)
-                launch("head", "nms", nm, batch, 1024, cap * 10 + 512 * 64)
+                launch("head", "nms", nm, batch, 1024, cap * 10 + 512 * 84)
                 for b in range(batch):
                     m = int(counts[b])
                     a = cand[b, :m].cpu().numpy(); ids = cand[b, :m].view(torch.int32).cpu().numpy()
@@ -493,13 +493,13 @@ def install(B):
                     check(f"nms boxes {b} {agnostic} ({m} candidates)", kept[b, :len(out)].view(torch.int32)[:, [0, 1, 2, 3, 4, 5, 6]], torch.from_numpy(ids[out][:, :7]), 0)
             if nc == 80 and bins == 16:
                 p.y = 0; p.batch = 1
-                us = graph_us(lambda: [D.launch("head", "yolo_head", p, (-(-cells // 32),), 256, (4 + nc) * 33 * 4) for _ in range(10)]) / 10
+                us = graph_us(lambda: [D.launch("head", "yolo_head", p, (-(-cells // 32),), 1024, (4 + nc) * 33 * 4) for _ in range(10)]) / 10
                 for count in (300, 1000, 4000):
                     keepn = torch.zeros(1, dtype=torch.int32, device=DEV)
                     nm.counts = keepn.data_ptr(); nm.batch = 1
                     src = torch.rand(1, cap, 8, device=DEV) * 600; src[..., 2:4] = src[..., :2] + 40; src[..., 4] = torch.rand(1, cap, device=DEV); src.view(torch.int32)[..., 5] = torch.randint(0, 80, (1, cap), device=DEV).int(); src.view(torch.int32)[..., 6] = torch.arange(cap, device=DEV).int()
                     nm.candidates = src.data_ptr(); nm.agnostic = 0
-                    t = graph_us(lambda: [(keepn.fill_(count), D.launch("head", "nms", nm, (1,), 1024, cap * 10 + 512 * 64)) for _ in range(5)]) / 5
+                    t = graph_us(lambda: [(keepn.fill_(count), D.launch("head", "nms", nm, (1,), 1024, cap * 10 + 512 * 84)) for _ in range(5)]) / 5
                     t0 = graph_us(lambda: [keepn.fill_(count) for _ in range(5)]) / 5
                     say(f"nms of {count} candidates: {t - t0:.1f} us; yolo_head to candidates: {us:.1f} us")
 

@@ -83,8 +83,8 @@ struct Conv3 {
                 if (PIXELS * SEGS % THREADS != 0 && pixel >= PIXELS) break;
                 const bool ok = (a_ok >> i & 1) && c0 + (i32)seg * UNIT < p.cin;
                 const u64 src = p.x + (i64)(a_off[i] + c0) * T::BYTES;
-                if (T::QUANT) copy16_async(base + pixel * PITCH + seg * 16, ok ? src : p.pad, 16);
-                else copy16_async(base + pixel * PITCH + seg * 16, src, ok ? 16 : 0);
+                if (T::QUANT) copy16_cached(base + pixel * PITCH + seg * 16, ok ? src : p.pad, 16);
+                else copy16_cached(base + pixel * PITCH + seg * 16, src, ok ? 16 : 0);
             }
         };
         RowOut* rows = (RowOut*)(shared + End::CONSTS);

@@ -8,18 +8,17 @@ DEV void push(u64 list, u64 counts, i32 image, i32 capacity, const Candidate& c)
 
 DEV bool finite(f32 v) { return v - v == 0.f; }
 
-// 8 warps take 32 cells of one image. A warp works on a cell: lane l holds bins 2l and 2l + 1 of its four sides (16 bins, DFL: the mean
+// 32 warps take 32 cells of one image, a warp a cell: lane l holds bins 2l and 2l + 1 of its four sides (16 bins, DFL: the mean
 // of the bins' numbers under softmax) and every 32nd class. Results pass through shared memory so that y's rows are written
 // in runs of 32 cells.
-KERNEL __launch_bounds__(256, 4) yolo_head(const __grid_constant__ YoloHeadParams p) {
+KERNEL __launch_bounds__(1024) yolo_head(const __grid_constant__ YoloHeadParams p) {
     extern __shared__ __align__(16) f32 tile[];   // [4 + classes][33]
     let_next_start();
     wait_previous();
     const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const i32 blocks = (p.cells + 31) / 32, image = blockIdx.x / blocks, cell0 = (blockIdx.x - image * blocks) * 32;
-    for (i32 q = warp; q < 32; q += 8) {
-        const i32 cell = cell0 + q;
-        if (cell >= p.cells) break;
+    const i32 q = warp, cell = cell0 + q;
+    if (cell < p.cells) {
         i32 scale = 0, at = cell;
 #pragma unroll
         for (int s = 0; s < 3; s++)
@@ -94,7 +93,7 @@ KERNEL __launch_bounds__(256, 4) yolo_head(const __grid_constant__ YoloHeadParam
     }
     if (!p.y) return;
     __syncthreads();
-    for (i32 i = threadIdx.x; i < (4 + p.classes) * 32; i += 256) {
+    for (i32 i = threadIdx.x; i < (4 + p.classes) * 32; i += 1024) {
         const i32 ch = i >> 5, q = i & 31;
         if (cell0 + q < p.cells) store_f32(p.y, (i64)image * p.y_img + (i64)ch * p.y_ch + (i64)(cell0 + q) * p.y_cell, p.ty, tile[ch * 33 + q]);
     }
@@ -146,17 +145,21 @@ KERNEL __launch_bounds__(128) detect(const __grid_constant__ DetectParams p) {
     if (sound && finite(best)) push(p.candidates, p.counts, image, p.capacity, c);
 }
 
-DEV f32 overlap(const Candidate& a, const Candidate& b) {
+struct alignas(16) Box { f32 x1, y1, x2, y2; };
+
+DEV f32 overlap(const Box& a, const Box& b) {
     const f32 w = fmaxf(add_rn(fminf(a.x2, b.x2), -fmaxf(a.x1, b.x1)), 0.f), h = fmaxf(add_rn(fminf(a.y2, b.y2), -fmaxf(a.y1, b.y1)), 0.f);
     const f32 both = mul_rn(w, h);
+    if (both == 0.f) return 0.f;
     const f32 area_a = mul_rn(fmaxf(add_rn(a.x2, -a.x1), 0.f), fmaxf(add_rn(a.y2, -a.y1), 0.f));
     const f32 area_b = mul_rn(fmaxf(add_rn(b.x2, -b.x1), 0.f), fmaxf(add_rn(b.y2, -b.y1), 0.f));
     const f32 all = add_rn(add_rn(area_a, area_b), -both);
     return all > 0.f ? div_rn(both, all) : 0.f;
 }
+DEV Box box_of(const Candidate& c) { return Box{c.x1, c.y1, c.x2, c.y2}; }
 
-// A block of 1024 threads an image. Shared memory: 8-byte keys and 2-byte places of the candidates (a power of two of them), then a
-// matrix of bits: which of a chunk of 512 overlap which.
+// A block of 1024 threads an image. Shared memory: 8-byte keys and 2-byte places of `capacity` candidates (a power of two), then, for a
+// chunk of 512, a matrix of bits (which overlap which) and their boxes and classes.
 KERNEL __launch_bounds__(1024, 1) nms(const __grid_constant__ NmsParams p) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ u32 gone[16], kept, fresh;
@@ -171,6 +174,8 @@ KERNEL __launch_bounds__(1024, 1) nms(const __grid_constant__ NmsParams p) {
     u64* key = (u64*)shared;
     u16* slot = (u16*)(shared + (u64)p.capacity * 8);
     u32* bits = (u32*)(shared + (u64)p.capacity * 10);   // [512][16]
+    Box* box = (Box*)(bits + 512 * 16);
+    u32* group = (u32*)(box + 512);
     Candidate* in = (Candidate*)p.candidates + (i64)image * p.capacity;
     Candidate* sorted = (Candidate*)p.scratch + (i64)image * p.capacity;
     Candidate* out = (Candidate*)p.kept + (i64)image * p.most;
@@ -214,38 +219,48 @@ KERNEL __launch_bounds__(1024, 1) nms(const __grid_constant__ NmsParams p) {
             const u32 have = kept;
             if (have >= most) break;
             const u32 count = n - first < 512 ? n - first : 512;
-            // Against what earlier chunks kept.
             if (tid < 16) gone[tid] = 0;
-            __syncthreads();
-            for (u32 i = warp; i < count; i += 32) {
-                const Candidate c = sorted[first + i];
-                bool hit = false;
-                for (u32 k = lane; k < have && !hit; k += 32) {
-                    const Candidate o = out[k];
-                    hit = (p.agnostic || o.cls == c.cls) && overlap(c, o) > p.limit;
-                }
-                if (__any_sync(0xffffffffu, hit) && lane == 0) atomicOr(&gone[i >> 5], 1u << (i & 31));
+            if (tid < count) {
+                const Candidate c = sorted[first + tid];
+                box[tid] = box_of(c);
+                group[tid] = p.agnostic ? 0 : c.cls;
             }
-            // Among themselves: bit j of row i says that i, the better one, would remove j. A warp makes 32 bits at a time.
-            for (u32 t = warp; t < count * 16; t += 32) {
-                const u32 i = t >> 4, j = (t & 15) * 32 + lane;
-                bool hit = false;
-                if ((t & 15) * 32 + 31 > i && j > i && j < count) {
-                    const Candidate a = sorted[first + i], b = sorted[first + j];
-                    hit = (p.agnostic || a.cls == b.cls) && overlap(b, a) > p.limit;
+            __syncthreads();
+            // Against what earlier chunks kept.
+            if (have)
+                for (u32 i = warp; i < count; i += 32) {
+                    const Box mine = box[i];
+                    bool hit = false;
+                    for (u32 k = lane; k < have && !hit; k += 32) {
+                        const Candidate o = out[k];
+                        hit = (p.agnostic || o.cls == group[i]) && overlap(mine, box_of(o)) > p.limit;
+                    }
+                    if (__any_sync(0xffffffffu, hit) && lane == 0) atomicOr(&gone[i >> 5], 1u << (i & 31));
                 }
+            // Among themselves: bit j of row i says that i, the better one, would remove j. A warp makes 32 bits at a time.
+            const u32 words = (count + 31) / 32;
+            for (u32 t = warp; t < count * words; t += 32) {
+                const u32 i = t / words, w = t - i * words, j = w * 32 + lane;
+                bool hit = false;
+                if (w * 32 + 31 > i && j > i && j < count && group[i] == group[j]) hit = overlap(box[j], box[i]) > p.limit;
                 const u32 word = __ballot_sync(0xffffffffu, hit);
-                if (lane == 0) bits[t] = word;
+                if (lane == 0) bits[i * 16 + w] = word;
             }
             __syncthreads();
             if (warp == 0) {
                 u32 dead = lane < 16 ? gone[lane] : 0, live = 0, total = have;
-                for (u32 i = 0; i < count && total < most; i++) {
-                    const u32 word = __shfl_sync(0xffffffffu, dead, i >> 5);
-                    if (word >> (i & 31) & 1) continue;
-                    if (lane == i >> 5) live |= 1u << (i & 31);
-                    if (lane < 16) dead |= bits[i * 16 + lane];
-                    total++;
+                // Words past the chunk hold no candidates.
+                for (u32 w = 0; w < words && total < most; w++) {
+                    u32 open = ~__shfl_sync(0xffffffffu, dead, w);
+                    if (w == words - 1 && (count & 31)) open &= (1u << (count & 31)) - 1;
+                    while (open && total < most) {
+                        const u32 bit = __ffs(open) - 1, i = w * 32 + bit;
+                        if (lane == w) live |= 1u << bit;
+                        if (lane < words) dead |= bits[i * 16 + lane];
+                        open &= ~__shfl_sync(0xffffffffu, dead, w);
+                        open &= bit == 31 ? 0u : 0xffffffffu << (bit + 1);
+                        total++;
+                    }
                 }
                 __syncwarp();
                 if (lane < 16) gone[lane] = live;
