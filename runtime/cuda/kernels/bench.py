@@ -58,6 +58,17 @@ class Driver:
             torch.zeros(1, device="cuda")
             self.cu = ctypes.CDLL("libcuda.so.1")
 
+        self.sms = 132 if DRY else torch.cuda.get_device_properties(0).multi_processor_count
+
+    def occupancy(self, v):
+        if DRY:
+            return 2
+        if not hasattr(v, "occ"):
+            n = ctypes.c_int()
+            self.check(self.cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(ctypes.byref(n), self.function(v.unit, v.name, v.shared), v.threads, ctypes.c_size_t(v.shared)), "occupancy")
+            v.occ = n.value
+        return v.occ
+
     def check(self, rc, what):
         if rc:
             raise RuntimeError(f"{what}: CUDA error {rc}")
@@ -215,6 +226,8 @@ class ConvCall:
 
     def tiles(self, v):
         p = self.p
+        if v.family.startswith("conv1"):
+            return min(-(-self.m // v.bm), D.sms * D.occupancy(v))
         if v.family.startswith("conv3"):
             return p.batch * -(-p.oh // (v.bm // 8)) * -(-p.ow // 8) * -(-p.cout // v.bn)
         if "stem" in v.family:
@@ -228,7 +241,7 @@ class ConvCall:
         if splits > 1:
             assert ws.numel() * 4 >= splits * tiles * v.bm * v.bn * 4 and sem.numel() >= tiles
             p.ws, p.sem = ws.data_ptr(), sem.data_ptr()
-        y = -(-p.cout // v.bn) if "stem" in v.family else splits
+        y = -(-p.cout // v.bn) if "stem" in v.family or "conv1" in v.family else splits
         D.launch(v.unit, v.name, p, (tiles, y), v.threads, v.shared, pdl)
 
 def act_ref(x, act, a=0.0, b=0.0):
@@ -268,14 +281,20 @@ def f16_cases():
 
 def extra_cases(fam):
     h, f = torch.float16, torch.float32
+    if fam.startswith("conv1"):
+        return [(2, 13, 11, 16, 32, 1, 1, 0, 1, "silu", 0, h, (16, 0), (32, 0)), (1, 20, 20, 128, 128, 1, 1, 0, 1, "silu", 0, h, (256, 128), (384, 256)),
+                (3, 17, 19, 48, 80, 1, 1, 0, 1, "relu", 0, h, (64, 16), (96, 16)), (5, 31, 29, 32, 144, 1, 1, 0, 1, "none", 0, h, (32, 0), (144, 0)),
+                (1, 80, 80, 96, 64, 1, 1, 0, 1, "leaky", 0, h, (96, 0), (64, 0)), (2, 40, 40, 192, 64, 1, 1, 0, 1, "tanh", 0, h, (192, 0), (64, 0))]
     if fam.startswith("conv3"):
+        s = 2 if "s2" in fam else 1
         return [
-            (2, 13, 11, 16, 32, 3, 1, 1, 1, "silu", 0, h, (16, 0), (32, 0)),
-            (1, 20, 20, 128, 128, 3, 1, 1, 1, "silu", 2, h, (256, 128), (384, 256)),
-            (3, 17, 19, 24, 80, 3, 1, 1, 1, "relu", 1, h, (40, 8), (96, 16)),
-            (2, 40, 33, 80, 144, 3, 1, 1, 1, "leaky", 0, h, (80, 0), (144, 0)),
-            (1, 5, 3, 8, 21, 3, 1, 1, 1, "hardswish", 0, h, (8, 0), (21, 0)),
-            (2, 10, 10, 64, 65, 3, 1, 1, 1, "none", 1, f, (64, 0), (65, 0)),
+            (2, 13, 11, 16, 32, 3, s, 1, 1, "silu", 0, h, (16, 0), (32, 0)),
+            (1, 20, 20, 128, 128, 3, s, 1, 1, "silu", 2, h, (256, 128), (384, 256)),
+            (3, 17, 19, 24, 80, 3, s, 1, 1, "relu", 1, h, (40, 8), (96, 16)),
+            (2, 40, 33, 80, 144, 3, s, 1, 1, "leaky", 0, h, (80, 0), (144, 0)),
+            (1, 5, 3, 8, 21, 3, s, 1, 1, "hardswish", 0, h, (8, 0), (21, 0)),
+            (2, 10, 10, 64, 65, 3, s, (0, 2), 1, "none", 1, f, (64, 0), (65, 0)),
+            (2, 32, 24, 32, 64, 3, s, 1, 1, "silu", 2, h, (64, 32), (64, 0)),
         ]
     k, p = (3, 1) if "3" in fam else (6, 2)
     return [(2, 64, 48, 3, 16, k, 2, p, 1, "silu", 0, h, (4, 0), (16, 0)), (1, 37, 75, 3, 21, k, 2, p, 1, "relu", 0, h, (4, 0), (32, 8)),
@@ -283,12 +302,18 @@ def extra_cases(fam):
 
 def extra_i8(fam):
     i, u, f, h = torch.int8, torch.uint8, torch.float32, torch.float16
+    if fam.startswith("conv1"):
+        return [(2, 13, 11, 16, 32, 1, 1, 0, 1, "none", i, i, 0, 0, 0.25, False, False, (16, 0), (32, 0)),
+                (1, 20, 20, 128, 128, 1, 1, 0, 1, "relu", u, i, 7, -128, 0.0371, True, False, (256, 128), (384, 256)),
+                (3, 17, 19, 48, 80, 1, 1, 0, 1, "leaky", u, u, 128, 120, 0.05, False, True, (64, 16), (96, 16)),
+                (2, 40, 40, 192, 64, 1, 1, 0, 1, "hardswish", i, i, 3, 5, 0.013, False, True, (192, 0), (64, 0))]
     if fam.startswith("conv3"):
-        return [(2, 13, 11, 16, 32, 3, 1, 1, 1, "none", i, i, 0, 0, 0.25, False, False, (16, 0), (32, 0)),
-                (1, 20, 20, 128, 128, 3, 1, 1, 1, "relu", i, i, -7, -128, 0.0371, False, False, (256, 128), (384, 256)),
-                (3, 17, 19, 48, 80, 3, 1, 1, 1, "leaky", u, u, 128, 120, 0.05, True, False, (64, 16), (96, 16)),
-                (2, 9, 9, 80, 144, 3, 1, 1, 1, "clip", u, i, 3, 5, 0.013, False, True, (80, 0), (144, 0)),
-                (1, 8, 8, 64, 65, 3, 1, 1, 1, "relu", i, h, 0, 0, None, False, False, (64, 0), (65, 0))]
+        s = 2 if "s2" in fam else 1
+        return [(2, 13, 11, 16, 32, 3, s, 1, 1, "none", i, i, 0, 0, 0.25, False, False, (16, 0), (32, 0)),
+                (1, 20, 20, 128, 128, 3, s, 1, 1, "relu", i, i, -7, -128, 0.0371, False, False, (256, 128), (384, 256)),
+                (3, 17, 19, 48, 80, 3, s, 1, 1, "leaky", u, u, 128, 120, 0.05, True, False, (64, 16), (96, 16)),
+                (2, 9, 9, 80, 144, 3, s, 1, 1, "clip", u, i, 3, 5, 0.013, False, True, (80, 0), (144, 0)),
+                (1, 8, 8, 64, 65, 3, s, 1, 1, "relu", i, h, 0, 0, None, False, False, (64, 0), (65, 0))]
     k, p = (3, 1) if "3" in fam else (6, 2)
     return [(2, 64, 48, 3, 16, k, 2, p, 1, "none", u, i, 128, 0, 0.25, False, False, (4, 0), (16, 0)),
             (1, 37, 75, 3, 21, k, 2, p, 1, "leaky", i, u, -5, 7, 0.031, True, True, (4, 0), (32, 8)),
@@ -309,8 +334,8 @@ def check_conv_f16():
     g = torch.Generator(device=DEV).manual_seed(int(time.time()))
     R = lambda *s: torch.randn(*s, generator=g, device=DEV)
     worst, bad, ran = {}, 0, 0
-    for fam in ("conv_f16", "conv_f16c4", "conv3_f16", "conv_stem3_f16", "conv_stem6_f16"):
-        for case in f16_cases() if "3" not in fam and "6_" not in fam else extra_cases(fam):
+    for fam in ("conv_f16", "conv_f16c4", "conv1_f16", "conv3_f16", "conv3s2_f16", "conv_stem3_f16", "conv_stem6_f16"):
+        for case in f16_cases() if fam in ("conv_f16", "conv_f16c4") else extra_cases(fam):
             n, h, w, cin, cout, k, s, p, d, act, res, od, (xp, xo), (yp, yo) = case
             k, s, p, d = map(two, (k, s, p, d))
             c4 = fam == "conv_f16c4" or "stem" in fam
@@ -330,7 +355,7 @@ def check_conv_f16():
             pw = pack(wt, 8, c4)
             by_sig = {}
             for v in VARIANTS:
-                if v.family != fam: continue
+                if v.family != fam or (v.name.endswith("_one") or fam == "conv1_f16") and cin > v.bk: continue
                 steps = -(-(pw.numel() // cout) // v.bk)
                 for splits in (1, 2, 3, 7):
                     if splits > steps or splits > 1 and v.wk == 1: continue
@@ -413,8 +438,8 @@ def check_conv_i8():
     ws, sem = workspace()
     bad = ran = 0
     rng = np.random.default_rng(int(time.time()))
-    for fam in ("conv_i8", "conv_i8c4", "conv3_i8", "conv_stem3_i8", "conv_stem6_i8"):
-        for case in i8_cases() if "3" not in fam and "6_" not in fam else extra_i8(fam):
+    for fam in ("conv_i8", "conv_i8c4", "conv1_i8", "conv3_i8", "conv3s2_i8", "conv_stem3_i8", "conv_stem6_i8"):
+        for case in i8_cases() if fam in ("conv_i8", "conv_i8c4") else extra_i8(fam):
             n, h, w, cin, cout, k, s, p, d, act, xd, od, xz, zero, scale, table, fb, (xp, xo), (yp, yo) = case
             k, s, p, d = map(two, (k, s, p, d))
             c4 = fam == "conv_i8c4" or "stem" in fam
@@ -440,7 +465,7 @@ def check_conv_i8():
             pw = pack(dev(wt), 16, c4)
             fold = dev(folded)
             for v in VARIANTS:
-                if v.family != fam: continue
+                if v.family != fam or (v.name.endswith("_one") or fam == "conv1_i8") and cin > v.bk: continue
                 steps = -(-(pw.numel() // cout) // v.bk)
                 for splits in (1, 2, 5):
                     if splits > steps or splits > 1 and v.wk == 1: continue
@@ -577,13 +602,16 @@ def candidates(call, batch, max_splits=8):
     """Variants and splits worth timing for a convolution."""
     out = []
     for v in VARIANTS:
-        fits = v.family == call.family or v.family == "conv3_f16" and call.family == "conv_f16" and call.shape[5:7] == (3, 1) or v.family == "conv_stem3_f16" and call.family == "conv_f16c4"
-        if not fits or "conv3" in v.family and v.bk == 16 and call.p.cin > 16: continue
+        plain = call.family == "conv_f16"
+        fits = (v.family == call.family or v.family == "conv3_f16" and plain and call.shape[5:7] == (3, 1) or v.family == "conv3s2_f16" and plain and call.shape[5:7] == (3, 2)
+                or v.family == "conv_stem3_f16" and call.family == "conv_f16c4" or v.family == "conv1_f16" and plain and call.shape[5:7] == (1, 1) and call.p.cin <= v.bk)
+        if not fits or v.name.endswith("_one") and call.p.cin > v.bk: continue
+        if v.family == "conv1_f16" and v.bk > call.p.cin * 1.5: continue
         if v.bn >= 2 * pad_to(call.p.cout, 16) and v.bn > 16: continue
         tiles = call.tiles(v)
         steps = -(-call.kb // v.bk)
         if tiles < 8 or (tiles > 40000): pass
-        if v.bm >= 128 and tiles * 4 < 132 and batch == 1: continue
+        if v.family != "conv1_f16" and v.bm >= 128 and tiles * 4 < 132 and batch == 1: continue
         if v.bm <= 32 and tiles > 132 * 12: continue
         if v.bm <= 16 and tiles > 132 * 6: continue
         for splits in (1, 2, 4, 8):
@@ -633,22 +661,53 @@ def whole(batches=(1, 8, 32)):
     for batch in batches:
         net = Net(batch)
         net.x.buf.normal_()
+        def one(st, pdl):
+            if isinstance(st, tuple):
+                launch_sppf(st[1], pdl)
+            else:
+                name, splits = CHOICE[(batch, st.shape)]
+                st.run(BY_NAME[name], splits, ws, sem, pdl)
         def go(pdl=False):
+            for st in net.steps: one(st, pdl)
+        def branches(pdl=False):
+            """The three scales' heads beside the main line, each with its box and its class half beside the other."""
+            main = torch.cuda.current_stream()
+            after, side = [], {}
             for st in net.steps:
-                if isinstance(st, tuple):
-                    _, p, sp = st
-                    launch_sppf(p, pdl)
-                else:
-                    name, splits = CHOICE[(batch, st.shape)]
-                    st.run(BY_NAME[name], splits, ws, sem, pdl)
-        for pdl in (False, True):
-            us = graph_us(lambda: go(pdl), 10, 7)
-            say(f"yolov8n f16 bs {batch} convolutions + sppf, one graph, programmatic launch {pdl}: {us / 1000:.4f} ms")
-        for st in net.calls: st.y.t().fill_(float("nan"))
-        go(); sync()
-        got = [h.t().clone() for h in net.heads]
-        net.reference()
-        say("   heads against PyTorch f32: " + " ".join(f"{rel(a, h.t()):.2e}" for a, h in zip(got, net.heads)))
+                name = "" if isinstance(st, tuple) else st.name
+                if not name.startswith("22."):
+                    one(st, pdl)
+                    continue
+                scale, part = name[3], name[5:]
+                if part == "01":
+                    side[scale] = (torch.cuda.Stream(), torch.cuda.Stream())
+                    s0, s1 = side[scale]
+                    s0.wait_stream(main)
+                    with torch.cuda.stream(s0): one(st, pdl)
+                    s1.wait_stream(s0)
+                    continue
+                with torch.cuda.stream(side[scale][0 if part[0] == "b" else 1]): one(st, pdl)
+            for s0, s1 in side.values():
+                main.wait_stream(s0)
+                main.wait_stream(s1)
+        for label, f in (("", go), (" programmatic", lambda: go(True))) + (() if DRY else ((" branches", branches), (" branches programmatic", lambda: branches(True)))):
+            try:
+                us = graph_us(f, 10, 7)
+                say(f"yolov8n f16 bs {batch} convolutions + sppf, one graph{label}: {us / 1000:.4f} ms")
+            except Exception as e:
+                say("failed", label, e)
+        for label, f in (("", lambda: go(False)), (" programmatic", lambda: go(True))):
+            for st in net.calls: st.y.t().fill_(float("nan"))
+            if label and not DRY:
+                s = torch.cuda.Stream()
+                g = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(g): f()
+                g.replay()
+            else: f()
+            sync()
+            got = [h.t().clone() for h in net.heads]
+            net.reference()
+            say(f"   heads against PyTorch f32{label}: " + " ".join(f"{rel(a, h.t()):.2e}" for a, h in zip(got, net.heads)))
         del net
         if not DRY: torch.cuda.empty_cache()
 
@@ -658,8 +717,25 @@ def launch_sppf(p, pdl=False):
 def sppf_shared(p):
     return 2 * p.h * p.w * 8
 
-GROUPS = {"conv_f16": check_conv_f16, "conv_cat": check_conv_cat, "conv_i8": check_conv_i8, "tune": tune, "whole": whole,
+def prof():
+    """A few launches for a profiler."""
+    ws, sem = workspace()
+    for batch, picks in ((32, (("0", "conv_stem3_f16_256x16"), ("2.cv1", "conv_f16_64x32x32_k1_s4"), ("4.cv2", "conv_f16_256x64x32_k1_s3"), ("22.0.c1", "conv3_f16_128x80_c32"),
+                               ("22.0.b1", "conv3_f16_128x64_c32_w22"), ("22.0.b1", "conv_f16_64x64x32_k1_s4"), ("6.cv1", "conv_f16_128x128x32_k1_s4"))),
+                         (1, (("8.m0.cv1", "conv_f16_16x32x128_k8_s3"), ("22.2.b2", "conv_f16_32x32x64_k4_s4"), ("4.cv1", "conv_f16_64x32x32_k1_s4")))):
+        net = Net(batch)
+        net.x.buf.normal_()
+        for c in net.calls: c.y.t().normal_()
+        for layer, variant in picks:
+            c = next(c for c in net.calls if c.name == layer)
+            c.run(BY_NAME[variant], 1, ws, sem)
+            sync()
+
+GROUPS = {"prof": prof, "conv_f16": check_conv_f16, "conv_cat": check_conv_cat, "conv_i8": check_conv_i8, "tune": tune, "whole": whole,
           "tune1": lambda: tune((1,)), "whole1": lambda: whole((1,))}
+
+import bench_ops
+bench_ops.install(globals())
 
 def main():
     if not DRY: say(torch.__version__, torch.cuda.get_device_name())

@@ -82,7 +82,7 @@ struct Conv {
             for (int i = 0; i < B_N; i++) {
                 const u32 r = b_row + i * B_ROWS;
                 if (BN % B_ROWS == 0 || r < BN)
-                    copy16_cached(base + swizzled<BKB>(r, b_seg), src, inside && (b_ok >> i & 1) ? 16 : 0);
+                    copy16_async(base + swizzled<BKB>(r, b_seg), src, inside && (b_ok >> i & 1) ? 16 : 0);
                 src += b_go;
             }
             b_k += BK;
@@ -90,7 +90,6 @@ struct Conv {
         };
 
         // Weights and the other constants do not come from the kernel before, so they need not wait for it.
-        let_next_start();
 #pragma unroll
         for (int s = 0; s < STAGES - 1; s++)
             if (s < count) load_b(s);
@@ -101,8 +100,16 @@ struct Conv {
         struct alignas(8) RowIn { i32 offset; u32 mask; };   // two sources: offset in the first and in the second
         RowIn* rows_in = (RowIn*)(shared + CONSTS);
         RowOut* rows_out = (RowOut*)(shared + CONSTS + BM * 8);
+        // Pixels of a 1x1 convolution of dense pictures are one row after the other: nothing to divide.
+        const bool dense = !CAT && p.kh * p.kw == 1 && p.sy * p.sx == 1 && (p.py | p.px) == 0 && p.x_row == p.ow * p.x_pix && p.x_img == (i32)pixels * p.x_pix &&
+                           p.y_img == (i32)pixels * p.y_pix && (p.res_mode == RES_NONE || p.r_img == (i32)pixels * p.r_pix);
         for (u32 r = tid; r < BM; r += THREADS) {
             const u32 m = m0 + r;
+            if (dense) {
+                rows_in[r] = RowIn{(i32)m * p.x_pix, m < total ? 0x10001u : 0};
+                rows_out[r] = RowOut{m < total ? (i32)m * p.y_pix : -1, (i32)m * p.r_pix};
+                continue;
+            }
             const u32 n = m / pixels, pixel = m - n * pixels;
             const i32 oy = pixel / (u32)p.ow, ox = pixel - (u32)oy * p.ow;
             RowIn in;
@@ -170,7 +177,7 @@ struct Conv {
                 u32 bytes = SEG;
                 if (T::QUANT) src = ok ? src : p.pad;
                 else bytes = ok ? SEG : 0;
-                if (SEG == 16) copy16_cached(base + swizzled<BKB>(r, a_seg), src, bytes);
+                if (SEG == 16) copy16_async(base + swizzled<BKB>(r, a_seg), src, bytes);
                 else if (SEG == 8) copy8_async(base + swizzled<BKB>(r, a_seg >> 1) + (a_seg & 1) * 8, src, bytes);
                 else copy4_async(base + swizzled<BKB>(r, a_seg >> 2) + (a_seg & 3) * 4, src, bytes);
             }
@@ -235,6 +242,7 @@ struct Conv {
             read = read + 1 == STAGES ? 0 : read + 1;
             write = write + 1 == STAGES ? 0 : write + 1;
         }
+        let_next_start();
         wait_async<0>();
         __syncthreads();
 

@@ -60,10 +60,15 @@ struct Epilogue {
         const i32 lo = p.out_dtype == DT_I8 ? -128 : 0, hi = lo + 255;
         const f32 scale = p.q_scale, inverse = T::QUANT ? div_rn(1.f, scale) : 0.f;
         const bool fast = divides_fast(scale);
+        // Halves of the residual arrive one i ahead.
+        u32 res[2][TN / 4];
+        const bool pairs = !T::QUANT && p.res_mode != RES_NONE && half_out && ((p.res | (u64)p.r_pix * 2 | (u64)p.r_img * 2) & 3) == 0 && (p.cout & 1) == 0;
+        if (pairs) fetch_residual(p, res[0], rows, row0 + g, n0 + col0 + t * 2);
 #pragma unroll
         for (int i = 0; i < TM / 16; i++) {
             // Rows row0 + i*16 + g and + 8; columns col0 + j*8 + 2t and + 1.
             const u32 row = row0 + i * 16 + g;
+            if (pairs && i + 1 < TM / 16) fetch_residual(p, res[(i + 1) & 1], rows, row + 16, n0 + col0 + t * 2);
             f32 v[TN / 2];
 #pragma unroll
             for (int j = 0; j < TN / 8; j++) {
@@ -86,7 +91,19 @@ struct Epilogue {
             // A loop of two so that the residual's code is there once.
 #pragma unroll 1
             for (i32 phase = RES_BEFORE; phase <= RES_AFTER; phase++) {
-                if (!T::QUANT && p.res_mode == phase) add_residual(p, v, rows, row, n0 + col0 + t * 2);
+                if (!T::QUANT && p.res_mode == phase) {
+                    if (pairs) {
+#pragma unroll
+                        for (int r = 0; r < 2; r++)
+#pragma unroll
+                            for (int j = 0; j < TN / 8; j++) {
+                                v[j * 4 + r * 2] += h2lo(res[i & 1][r * (TN / 8) + j]);
+                                v[j * 4 + r * 2 + 1] += h2hi(res[i & 1][r * (TN / 8) + j]);
+                            }
+                    } else {
+                        add_residual(p, v, rows, row, n0 + col0 + t * 2);
+                    }
+                }
                 if (phase == RES_BEFORE) act.run(v);
             }
 #pragma unroll
@@ -143,30 +160,32 @@ struct Epilogue {
         }
     }
 
+    // Pairs of halves: w[r * TN/8 + j] is row + r*8, channels n + j*8 and the next.
+    DEV void fetch_residual(const ConvParams& p, u32 (&w)[TN / 4], const RowOut* rows, u32 row, u32 n) {
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const RowOut at = rows[row + r * 8];
+#pragma unroll
+            for (int j = 0; j < TN / 8; j++)
+                w[r * (TN / 8) + j] = at.y >= 0 && n + j * 8 < (u32)p.cout ? *(const u32*)(p.res + ((i64)at.res + n + j * 8) * 2) : 0;
+        }
+    }
+
     // v[j*4 + k]: row + (k >> 1) * 8, channel n + j*8 + (k & 1).
     DEV void add_residual(const ConvParams& p, f32 (&v)[TN / 2], const RowOut* rows, u32 row, u32 n) {
         const bool half = p.out_dtype == DT_F16;
-        const bool pairs = half && ((p.res | (u64)p.r_pix * 2 | (u64)p.r_img * 2) & 3) == 0;
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             if (rows[row + r * 8].y < 0) continue;
             const i64 at = (i64)rows[row + r * 8].res + n;
 #pragma unroll
-            for (int j = 0; j < TN / 8; j++) {
-                const u32 c = n + j * 8;
-                if (pairs && c + 1 < (u32)p.cout) {
-                    const u32 w = *(const u32*)(p.res + (at + j * 8) * 2);
-                    v[j * 4 + r * 2] += h2lo(w);
-                    v[j * 4 + r * 2 + 1] += h2hi(w);
-                } else {
+            for (int j = 0; j < TN / 8; j++)
 #pragma unroll
-                    for (int k = 0; k < 2; k++) {
-                        if (c + k >= (u32)p.cout) continue;
-                        const i64 e = at + j * 8 + k;
-                        v[j * 4 + r * 2 + k] += half ? h2f(load<u16>(p.res, e)) : load<f32>(p.res, e);
-                    }
+                for (int k = 0; k < 2; k++) {
+                    if (n + j * 8 + k >= (u32)p.cout) continue;
+                    const i64 e = at + j * 8 + k;
+                    v[j * 4 + r * 2 + k] += half ? h2f(load<u16>(p.res, e)) : load<f32>(p.res, e);
                 }
-            }
         }
     }
 };

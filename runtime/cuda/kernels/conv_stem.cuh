@@ -39,7 +39,6 @@ struct Stem {
         const u32 image = blockIdx.x / (tiles_x * tiles_y), tile = blockIdx.x - image * tiles_x * tiles_y;
         const u32 oy0 = tile / tiles_x * TH, ox0 = tile % tiles_x * TW, n0 = blockIdx.y * BN;
         const u32 header = smem_addr(shared), patch = header + CONSTS;
-        let_next_start();
         Epilogue<T, 16, BN, 16, BN, THREADS>::load_constants(p, header, n0);
 
         // Weights straight into fragments: rows of kh*kw*4 padded to 16 bytes.
@@ -61,20 +60,38 @@ struct Stem {
         wait_previous();
         const i32 iy0 = (i32)oy0 * 2 - p.py, ix0 = (i32)ox0 * 2 - p.px;
         const u64 from = p.x + (i64)image * p.x_img * T::BYTES;
-        for (u32 i = tid; i < PH * PW; i += THREADS) {
-            const u32 y = i / PW, x = i - y * PW;
-            const i32 iy = iy0 + (i32)y, ix = ix0 + (i32)x;
-            const bool ok = (u32)iy < (u32)p.h && (u32)ix < (u32)p.wd;
-            const u64 src = from + (i64)(iy * p.x_row + ix * p.x_pix) * T::BYTES;
-            if (T::QUANT) copy4_async(patch + i * 4, ok ? src : p.pad, 4);
-            else copy8_async(patch + i * 8, ok ? src : p.x, ok ? 8 : 0);
+        // A thread copies one column of the patch, every LINES-th pixel of it.
+        constexpr u32 LINES = THREADS / PW;
+        const u32 column = tid % PW, line = tid / PW;
+        const i32 ix = ix0 + (i32)column;
+        if (line < LINES) {
+            const bool across = (u32)ix < (u32)p.wd;
+            u32 to = patch + (line * PW + column) * PIXEL;
+            i32 offset = (iy0 + (i32)line) * p.x_row + ix * p.x_pix;
+#pragma unroll 4
+            for (u32 y = line; y < PH; y += LINES) {
+                const bool ok = across && (u32)(iy0 + (i32)y) < (u32)p.h;
+                const u64 src = from + (i64)offset * T::BYTES;
+                if (T::QUANT) copy4_async(to, ok ? src : p.pad, 4);
+                else copy8_async(to, src, ok ? 8 : 0);
+                to += LINES * PW * PIXEL;
+                offset += LINES * p.x_row;
+            }
         }
         commit_async();
+        let_next_start();
         wait_async<0>();
         __syncthreads();
 
         const Act act = Act::make(p.act, p.act_a, p.act_b);
         const f32* head = (const f32*)shared;
+        f32 bias[BN / 8][2];
+        if (!T::QUANT) {
+#pragma unroll
+            for (int j = 0; j < BN / 8; j++)
+#pragma unroll
+                for (int k = 0; k < 2; k++) bias[j][k] = head[j * 8 + t * 2 + k];
+        }
         unsigned char* staged = shared + CONSTS + PATCH + warp * 16 * OUT_PITCH;
         const bool bytes_out = T::QUANT && (p.out_dtype == DT_I8 || p.out_dtype == DT_U8);
         const bool half_out = p.out_dtype == DT_F16;
@@ -122,7 +139,7 @@ struct Stem {
                         v[j * 4 + k] = mul_rn(i2f_rn((i32)acc[j][k] + ((const i32*)shared)[c]), head[BN + c]);
                         if (p.fbias) v[j * 4 + k] = add_rn(v[j * 4 + k], head[2 * BN + c]);
                     } else {
-                        v[j * 4 + k] = (f32)acc[j][k] + head[c];
+                        v[j * 4 + k] = (f32)acc[j][k] + bias[j][k & 1];
                     }
                 }
             act.run(v);

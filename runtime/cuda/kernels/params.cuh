@@ -303,3 +303,86 @@ struct SppfParams {
     i32 batch, h, w, c;
     i32 x_img, x_pix, y_img, y_pix;   // rows are w pixels
 };
+
+// preprocess: a picture to one image of a model's input, the arithmetic of runtime/vision bit for bit. 200 bytes.
+#define PIC_RGB 0
+#define PIC_BGR 1
+#define PIC_GRAY 2
+#define PIC_YUYV 3
+#define PIC_UYVY 4
+#define PIC_NV12 5
+#define PIC_NV21 6
+#define PIC_I420 7
+// resize::Tap: first of two neighbouring samples and their weights, of 2048.
+struct Tap { u32 at; u32 weights; };  // weights: w0 in the low half, w1 in the high
+struct PreprocessParams {
+    u64 plane0, plane1, plane2;  // the picture; plane1: NV12/NV21 chroma or I420 U; plane2: I420 V
+    u64 cols, lines;             // Tap[win_w], Tap[win_h]
+    u64 table;                   // [3][256] of the output's dtype: what byte b of channel c becomes
+    u64 y;                       // first element of this image
+    i32 format, width, height;   // PIC_*
+    i32 stride0, stride1, stride2;   // bytes from row to row of each plane
+    i32 tw, th;                  // the model's input
+    i32 left, top, win_w, win_h; // the part of it that the picture covers
+    i32 pad;                     // byte value around it
+    i32 y_ch, y_row, y_pix;      // strides
+    i32 channels;                // 3, or 4: a fourth element is written as 0
+    i32 ty;                      // f32, f16, u8, i8
+    i32 bgr;                     // the model wants blue first
+    i32 band;                    // target rows a block makes (1 to 8)
+    i32 floor, luma, red_v, green_u, green_v, blue_u;  // yuv::Coefficients
+};
+
+// A detection on its way. 32 bytes.
+struct Candidate {
+    f32 x1, y1, x2, y2, score;
+    u32 cls, index;              // class; cell
+    f32 angle;
+};
+
+// yolo_head: raw maps of up to four scales (boxes of 4 x bins, class scores before the sigmoid) to the model's output
+// [N, 4 + classes, cells] and/or to candidates. 232 bytes.
+struct YoloHeadParams {
+    u64 boxes[4], scores[4];     // NHWC views of each scale
+    u64 y;                       // 0: not wanted
+    u64 candidates, counts;      // Candidate[batch][capacity], u32[batch] (zero before); 0: not wanted
+    i32 width[4], height[4];
+    i32 box_pix[4], score_pix[4];    // strides from pixel to pixel; rows and images are dense
+    f32 step[4];                 // pixels of the input a cell is wide
+    i32 scales, batch, cells, classes;
+    i32 bins;                    // 16 (DFL) or 1
+    i32 t, ty;                   // dtypes of the maps (f16, f32) and of y
+    i32 y_img, y_ch, y_cell;
+    i32 capacity;
+    f32 conf;                    // candidates: score > conf
+    i32 all;                     // every class above conf, not the best alone
+    i32 ltrb;                    // y's boxes: 0 centre and size, 1 corners
+};
+
+// detect: a decoded output (boxes and scores of each cell) to candidates; a thread a cell. 104 bytes.
+struct DetectParams {
+    u64 x, candidates, counts;
+    u64 classes_wanted;          // u8[classes], 0: all
+    i32 batch, cells, classes;
+    i32 x_img, x_ch, x_cell;
+    i32 t;                       // f16 or f32
+    i32 first;                   // channel of the first class
+    i32 objectness;              // channel, or -1: none
+    i32 corners;                 // boxes are corners, not centre and size
+    i32 capacity, all;
+    f32 conf;
+    i32 _pad[5];
+};
+
+// nms: sorts the candidates of each image, best first (score, class, cell), and keeps each that overlaps no better kept one of its
+// class by more than `limit`. 72 bytes.
+struct NmsParams {
+    u64 candidates, counts;      // as above; counts are set back to 0
+    u64 kept, kept_counts;       // Candidate[batch][most], u32[batch][2]: kept; found (if above `capacity`, what was lost is
+                                 // not the worst: the host must decode itself)
+    u64 scratch;                 // Candidate[batch][capacity]
+    i32 batch, capacity, most;   // capacity <= 8192
+    i32 agnostic, none;          // none: no suppression, the best `most`
+    f32 limit;
+    i32 _pad[2];
+};

@@ -246,11 +246,25 @@ KERNEL __launch_bounds__(1024) top_k(const __grid_constant__ TopKParams p) {
             if ((r & mask) == want) atomicAdd(&histogram[r >> shift & 255], 1);
         }
         __syncthreads();
-        if (tid == 0) {
-            u32 digit = 0, rest = left;
-            while (digit < 255 && histogram[digit] < rest) rest -= histogram[digit++];
-            left = rest;
-            prefix = want | digit << shift;
+        if (warp == 0) {
+            // Eight digits a lane; the lane in whose range the wanted one falls looks closer.
+            u32 mine = 0;
+#pragma unroll
+            for (int k = 0; k < 8; k++) mine += histogram[lane * 8 + k];
+            u32 upto = mine;
+#pragma unroll
+            for (int d = 1; d < 32; d <<= 1) {
+                const u32 v = __shfl_up_sync(0xffffffffu, upto, d);
+                if (lane >= d) upto += v;
+            }
+            const u32 rest = left;
+            __syncwarp();
+            if (upto >= rest && upto - mine < rest) {
+                u32 digit = lane * 8, more = rest - (upto - mine);
+                while (histogram[digit] < more) more -= histogram[digit++];
+                left = more;
+                prefix = want | digit << shift;
+            }
         }
         __syncthreads();
     }

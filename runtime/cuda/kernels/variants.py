@@ -21,11 +21,15 @@ def conv(kind, bm, bn, bkb, wm, wn, wk, stages, *_):
     shared = consts(kind, bn) + bm * 16 + max(stages * (bm + bn) * bkb, staged)
     return bm, bn, bkb // es, wk, 32 * wm * wn * wk, shared
 
-def conv3(kind, th, bn, cb, wm, wn, stages, *_):
+def conv3(kind, s, th, bn, cb, wm, wn, stages, bufs, *_):
     es, bm, pitch = size(kind), th * 8, cb + 16
-    pipe = 2 * (th + 2) * 10 * pitch + stages * 3 * bn * pitch
+    pipe = bufs * ((th - 1) * s + 3) * (10 if s == 1 else 17) * pitch + stages * 3 * bn * pitch
     shared = consts(kind, bn) + bm * 8 + max(pipe, bm * (bn * es + 16))
     return bm, bn, cb // es, 1, 32 * wm * wn, shared
+
+def conv1(kind, bm, bn, kb, wm, wn, stages, *_):
+    es, pitch = size(kind), kb + 16
+    return bm, bn, kb // es, 1, 32 * wm * wn, consts(kind, bn) + bn * pitch + stages * bm * pitch + bm * (bn * es + 16)
 
 def stem(kind, k, bn, th):
     es = size(kind)
@@ -36,9 +40,9 @@ def stem(kind, k, bn, th):
 def main():
     lines = ["# name\tunit\tstruct\tBM\tBN\tBK\tWK\tthreads\tshared"]
     for unit in sorted(f[:-3] for f in os.listdir(HERE) if f.endswith(".cu")):
-        for m in re.finditer(r"^(CONV|CONV3|STEM)\((\w+), (\w+), ([^)]*)\)", open(f"{HERE}/{unit}.cu").read(), re.M):
+        for m in re.finditer(r"^(CONV|CONV1|CONV3|STEM)\((\w+), (\w+), ([^)]*)\)", open(f"{HERE}/{unit}.cu").read(), re.M):
             numbers = [int(x) for x in m[4].split(",") if x.strip().isdigit()]
-            row = {"CONV": conv, "CONV3": conv3, "STEM": stem}[m[1]](m[3], *numbers)
+            row = {"CONV": conv, "CONV1": conv1, "CONV3": conv3, "STEM": stem}[m[1]](m[3], *numbers)
             lines.append("\t".join(map(str, (m[2], unit, "ConvParams", *row))))
         for m in re.finditer(r"^CONV_F32\((\w+), (\d+), (\d+)\)", open(f"{HERE}/{unit}.cu").read(), re.M):
             lines.append("\t".join((m[1], unit, "ConvParams", m[2], m[3], "16", "1", "256", "0")))
