@@ -35,7 +35,8 @@ impl CudaBackend {
         let gpu = Gpu::open(options.device, options.memory)?;
         let a = gpu.device.attributes();
         let target = Target { arch: a.arch(), multiprocessors: a.multiprocessors.max(1) as u32 };
-        let lowering = Lowering { target, precision: options.precision, weights: Cache::default(), tuned: Tuned::of(a) };
+        let lowering =
+            Lowering { target, precision: options.precision, weights: Cache::default(), tuned: Tuned::of(a) };
         Ok(CudaBackend { lowering, gpu: Some(Arc::new(gpu)) })
     }
 

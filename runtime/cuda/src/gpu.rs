@@ -33,7 +33,7 @@ impl Gpu {
         let mut new: Vec<(&Arc<Weights>, usize)> = Vec::new();
         let mut total = 0;
         for w in weights {
-            if w.address().is_none() && !new.iter().any(|(known, _)| Arc::ptr_eq(known, w)) {
+            if w.len() > 0 && w.address().is_none() && !new.iter().any(|(known, _)| Arc::ptr_eq(known, w)) {
                 new.push((w, total));
                 total += w.len().next_multiple_of(ALIGN);
             }

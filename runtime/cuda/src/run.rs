@@ -213,7 +213,10 @@ impl DeviceRun {
     }
 
     /// Measures every way of each step that has several; signature, label of the fastest, its time and that of the first.
-    pub(crate) fn tune(&self, ways: &[Vec<(String, Vec<Ready>)>]) -> Result<Vec<(usize, String, [Duration; 2])>> {
+    pub(crate) fn tune(
+        &self,
+        ways: &[Vec<(String, Vec<Ready>)>],
+    ) -> Result<Vec<(usize, String, [Duration; 2])>> {
         const REPEATS: usize = 24;
         let events = [Event::new(&self.gpu.device)?, Event::new(&self.gpu.device)?];
         let mut found = Vec::new();

@@ -26,7 +26,8 @@ impl Tuned {
         let folder = std::env::var_os("XDG_CACHE_HOME")
             .map(PathBuf::from)
             .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")));
-        let file = folder.map(|f| f.join("saltica").join(format!("tuned-{}.tsv", &sha256(identity.as_bytes())[..16])));
+        let file = folder
+            .map(|f| f.join("saltica").join(format!("tuned-{}.tsv", &sha256(identity.as_bytes())[..16])));
         let head = format!("# saltica tuning: {identity}");
         let ways = file.as_ref().and_then(|f| std::fs::read_to_string(f).ok()).and_then(|t| parse(&t, &head));
         if let (Some(file), Some(ways)) = (&file, &ways) {

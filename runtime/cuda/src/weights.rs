@@ -159,6 +159,10 @@ impl Weights {
 
     /// Address on the device, if it is there.
     pub(crate) fn address(&self) -> Option<u64> {
+        // Of nothing no byte is read.
+        if self.len() == 0 {
+            return Some(0);
+        }
         self.place.get().map(|(buffer, offset)| buffer.address() + *offset as u64)
     }
 

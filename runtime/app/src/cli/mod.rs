@@ -7,6 +7,7 @@ mod eval;
 mod flags;
 mod infer;
 mod inspect;
+mod tune;
 mod ui;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,7 @@ enum Command {
     Bench(bench::Args),
     Eval(eval::Args),
     Doctor(doctor::Args),
+    Tune(tune::Args),
 }
 
 /// Parses the command line, runs it, tells errors.
@@ -74,6 +76,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(a) => bench::run(&a, &mut ui),
         Command::Eval(a) => eval::run(&a, &mut ui),
         Command::Doctor(a) => doctor::run(&a, &mut ui),
+        Command::Tune(a) => tune::run(&a, &mut ui),
     };
     match result {
         Ok(exit) => ExitCode::from(exit as u8),

@@ -13,6 +13,7 @@
 use saltica_cuda::kernels::{sha256, source_hash, sources};
 use saltica_cuda::nvrtc::{Nvrtc, Output};
 use saltica_cuda::resources::{Resources, resources};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const ARCHS_11: [u32; 5] = [80, 86, 87, 89, 90];
 const ARCHS_13: [u32; 1] = [110];
 /// Kernels that may have a stack, of how many bytes at most, and why.
-const STACKS: [(&str, u32, &str); 1] = [("ew", 72, "sine and cosine of huge numbers reduce them with a table on the stack")];
+const STACKS: [(&str, u32, &str); 1] =
+    [("ew", 72, "sine and cosine of huge numbers reduce them with a table on the stack")];
 /// The PTX that all drivers since CUDA 11.4 take.
 const PTX: (u32, &str) = (80, "7.4");
 
@@ -122,6 +124,56 @@ struct Task<'a> {
     output: Output,
 }
 
+impl Task<'_> {
+    fn file(&self) -> String {
+        match self.output {
+            Output::Cubin => format!("{}.sm_{}.cubin", self.unit, self.arch),
+            Output::Ptx => format!("{}.compute_{}.ptx", self.unit, self.arch),
+        }
+    }
+
+    /// Hash of the unit and of every header it includes, directly or not.
+    fn made_of(&self) -> Result<String> {
+        let mut open = vec![format!("{}.cu", self.unit)];
+        let mut all: BTreeMap<String, &str> = BTreeMap::new();
+        while let Some(name) = open.pop() {
+            let text = sources().iter().find(|(n, _)| *n == name).map(|(_, t)| *t);
+            let text = text.ok_or_else(|| format!("{}: there is no {name}", self.unit))?;
+            let included =
+                text.lines().filter_map(|l| l.trim().strip_prefix("#include \"")?.strip_suffix('"'));
+            open.extend(included.filter(|n| !all.contains_key(*n)).map(str::to_owned));
+            all.insert(name, text);
+        }
+        let parts: Vec<String> = all.iter().map(|(n, t)| format!("{n} {}\n", sha256(t.as_bytes()))).collect();
+        Ok(sha256(parts.concat().as_bytes())[..16].to_owned())
+    }
+}
+
+/// What an earlier run left: file, hash, and what it was made of.
+struct Old {
+    folder: PathBuf,
+    files: BTreeMap<String, (String, String)>,
+}
+
+impl Old {
+    fn read(o: &Options) -> Old {
+        let text = std::fs::read_to_string(o.out.join("manifest.tsv")).unwrap_or_default();
+        let lines = text.lines().skip(1).filter_map(|l| {
+            let mut fields = l.split('\t').map(str::to_owned);
+            Some((fields.next()?, (fields.next()?, fields.next()?)))
+        });
+        Old { folder: o.out.clone(), files: if o.force { BTreeMap::new() } else { lines.collect() } }
+    }
+
+    fn has(&self, task: &Task<'_>) -> bool {
+        let file = task.file();
+        self.files.get(&file).is_some_and(|(hash, made_of)| {
+            task.made_of().is_ok_and(|now| now == *made_of)
+                && std::fs::read(self.folder.join(&file)).is_ok_and(|image| sha256(&image) == *hash)
+        })
+    }
+}
+
 fn run() -> Result<()> {
     let o = options()?;
     let list = o.out.join("manifest.tsv");
@@ -146,6 +198,8 @@ fn run() -> Result<()> {
         ("nvidia-cuda-nvrtc==13.0.88", "nvidia/cu13/lib/libnvrtc.so.13"),
     ];
     std::fs::create_dir_all(&o.out)?;
+    // What was made of a unit's sources and of the headers it includes is made again only if one of them changed.
+    let old = Old::read(&o);
     let mut files = Vec::new();
     let mut kernels = Vec::new();
     for (i, tasks) in tasks.iter().enumerate().filter(|(_, t)| !t.is_empty()) {
@@ -154,18 +208,25 @@ fn run() -> Result<()> {
             None => wheel(wheels[i].0, wheels[i].1)?,
         };
         let nvrtc = Nvrtc::find(Some(&path))?;
-        println!("NVRTC {}: {} images", nvrtc.version(), tasks.len());
-        for made in compile_all(&nvrtc, tasks)? {
+        let (kept, new): (Vec<&Task<'_>>, Vec<&Task<'_>>) = tasks.iter().partition(|t| old.has(t));
+        println!("NVRTC {}: {} images, {} of them as they were", nvrtc.version(), tasks.len(), kept.len());
+        for task in kept {
+            let image = std::fs::read(o.out.join(task.file()))?;
+            let found = if task.output == Output::Cubin { resources(&image)? } else { BTreeMap::new() };
+            kernels.extend(found.into_iter().map(|(name, r)| (name, task.arch, r)));
+            files.push((task.file(), sha256(&image), task.made_of()?));
+        }
+        for made in compile_all(&nvrtc, &new)? {
             std::fs::write(o.out.join(&made.file), &made.image)?;
-            files.push((made.file, sha256(&made.image)));
+            files.push((made.file, sha256(&made.image), made.made_of));
             kernels.extend(made.kernels);
         }
     }
     files.sort();
     kernels.sort();
     let mut text = head + "\n";
-    for (file, hash) in &files {
-        writeln!(text, "{file}\t{hash}")?;
+    for (file, hash, made_of) in &files {
+        writeln!(text, "{file}\t{hash}\t{made_of}")?;
     }
     std::fs::write(&list, text)?;
     let mut table = String::from("# kernel\tarch\tregisters\tshared bytes (static)\tstack bytes\n");
@@ -186,11 +247,12 @@ fn run() -> Result<()> {
 
 struct Made {
     file: String,
+    made_of: String,
     image: Vec<u8>,
     kernels: Vec<(String, u32, Resources)>,
 }
 
-fn compile_all(nvrtc: &Nvrtc, tasks: &[Task<'_>]) -> Result<Vec<Made>> {
+fn compile_all(nvrtc: &Nvrtc, tasks: &[&Task<'_>]) -> Result<Vec<Made>> {
     let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -218,7 +280,7 @@ fn compile(nvrtc: &Nvrtc, task: &Task<'_>) -> Result<Made> {
         Output::Cubin => {
             let kernels = resources(&made.image)?;
             let kernels = kernels.into_iter().map(|(name, r)| (name, task.arch, r)).collect();
-            Ok(Made { file: format!("{}.sm_{}.cubin", task.unit, task.arch), image: made.image, kernels })
+            Ok(Made { file: task.file(), made_of: task.made_of()?, image: made.image, kernels })
         }
         Output::Ptx => {
             let text = String::from_utf8(made.image)?;
@@ -230,7 +292,7 @@ fn compile(nvrtc: &Nvrtc, task: &Task<'_>) -> Result<Made> {
                 )
                 .collect();
             let image = text.join("\n").into_bytes();
-            Ok(Made { file: format!("{}.compute_{}.ptx", task.unit, task.arch), image, kernels: Vec::new() })
+            Ok(Made { file: task.file(), made_of: task.made_of()?, image, kernels: Vec::new() })
         }
     }
 }

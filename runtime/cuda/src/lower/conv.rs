@@ -172,9 +172,14 @@ pub(super) fn conv(low: &Lowering, op: &Conv, step: &StepDesc<'_>) -> Result<Dev
         let name = if dtype == DType::F16 { "f16" } else { "f32" };
         let families = families(&window, small, residual.is_some(), name);
         let families: Vec<&str> = families.iter().map(String::as_str).collect();
-        return Tiled { families: &families, params: p, exact: false }
-            .kernel(low, &|l| finish(l, w.clone()))
-            .ok_or_else(|| unsupported(step, &format!("no kernel of {}", families.join(", "))))?;
+        return Tiled {
+            families: &families,
+            params: p,
+            exact: false,
+            multiprocessors: low.target.multiprocessors as usize,
+        }
+        .kernel(low, &|l| finish(l, w.clone()))
+        .ok_or_else(|| unsupported(step, &format!("no kernel of {}", families.join(", "))))?;
     }
 
     // Anything else: one thread an output.
@@ -268,9 +273,14 @@ pub(super) fn transpose(low: &Lowering, op: &ConvTranspose, step: &StepDesc<'_>)
                 .maybe(offset_of!(params::Conv, bias), bias.clone())
                 .at(offset_of!(params::Conv, y), Ptr::Output(0, to))
         };
-        let made = Tiled { families: &[family], params: p, exact: false }
-            .kernel(low, &finish)
-            .ok_or_else(|| unsupported(step, &format!("no kernel of the family {family}")))??;
+        let made = Tiled {
+            families: &[family],
+            params: p,
+            exact: false,
+            multiprocessors: low.target.multiprocessors as usize,
+        }
+        .kernel(low, &finish)
+        .ok_or_else(|| unsupported(step, &format!("no kernel of the family {family}")))??;
         taps.push(made);
     }
     let label = taps.first().map_or_else(String::new, |t| format!("transposed {}", t.label));
@@ -345,6 +355,12 @@ pub(super) fn families(window: &Window, small: bool, residual: bool, dtype: &str
         _ if square(3, 1) && window.pads == [1; 4] && window.auto_pad == AutoPad::Explicit => {
             vec![format!("conv_{dtype}"), format!("conv3_{dtype}")]
         }
+        _ if square(3, 2) && window.pads == [1; 4] && window.auto_pad == AutoPad::Explicit => {
+            vec![format!("conv_{dtype}"), format!("conv3s2_{dtype}")]
+        }
+        _ if square(1, 1) && window.pads == [0; 4] && window.auto_pad == AutoPad::Explicit => {
+            vec![format!("conv_{dtype}"), format!("conv1_{dtype}")]
+        }
         _ => vec![format!("conv_{dtype}")],
     }
 }
@@ -374,9 +390,19 @@ struct Order {
 impl Order {
     fn of(v: &Variant, splits: usize) -> Order {
         // Kernels of one part that are no patch kernels add up one product after the other, whatever their step.
-        let plain = v.parts == 1 && !v.family().starts_with("conv3") && !v.family().starts_with("conv_stem");
+        let plain = v.parts == 1 && !is_patch(v) && !v.family().starts_with("conv_stem");
         Order { family: v.family(), step: if plain { 0 } else { v.tile[2] }, parts: v.parts, splits }
     }
+}
+
+/// Whether a kernel tiles the picture in patches of rows of 8 pixels.
+fn is_patch(v: &Variant) -> bool {
+    v.family().starts_with("conv3")
+}
+
+/// Whether a kernel keeps all channels of a pixel at once and goes over the pixels as one long matrix.
+fn is_stream(v: &Variant) -> bool {
+    v.family().starts_with("conv1")
 }
 
 /// A convolution as the tiled kernels see it.
@@ -386,6 +412,7 @@ pub(super) struct Tiled<'a> {
     pub(super) params: params::Conv,
     /// Whether the order of sums has no say (integers).
     pub(super) exact: bool,
+    pub(super) multiprocessors: usize,
 }
 
 impl Tiled<'_> {
@@ -396,11 +423,25 @@ impl Tiled<'_> {
         [batch * n(p.oh) * n(p.ow), n(p.cout), n(p.kh) * n(p.kw) * n(p.cin)]
     }
 
+    /// Whether a variant takes these sizes.
+    fn takes(&self, v: &Variant) -> bool {
+        let p = &self.params;
+        let one_chunk = is_stream(v) || is_patch(v) && v.name.ends_with("_one");
+        let rows = p.wd * p.x_pix;
+        // Pictures that follow each other without gaps, as one matrix.
+        let one_matrix = p.x_row == rows
+            && (p.batch == 1
+                || p.x_img == p.h * rows
+                    && p.y_img == p.oh * p.ow * p.y_pix
+                    && (p.res_mode == 0 || p.r_img == p.oh * p.ow * p.r_pix));
+        (!one_chunk || p.cin as usize <= v.tile[2]) && (!is_stream(v) || one_matrix)
+    }
+
     /// Ways to do it, best first by the model, for so many pictures.
     fn ways(&self, low: &Lowering, batch: usize) -> Vec<(f64, &'static Variant, usize)> {
         let size = self.size(batch);
         let mut ways = Vec::new();
-        for v in variants().iter().filter(|v| self.families.contains(&v.family())) {
+        for v in variants().iter().filter(|v| self.families.contains(&v.family()) && self.takes(v)) {
             for splits in [1, 2, 3, 4, 6, 8] {
                 if splits == 1 || v.parts > 1 && splits * 2 <= size[2].div_ceil(v.tile[2]) {
                     ways.push((cost(low.target.multiprocessors as usize, v, size, splits), v, splits));
@@ -416,14 +457,33 @@ impl Tiled<'_> {
         let p = &self.params;
         format!(
             "{} {batch}x{}x{}x{} k{}x{} s{}x{} d{}x{} to {}x{}x{} up{} act{} res{} out{}",
-            self.families[0], p.h, p.wd, p.cin, p.kh, p.kw, p.sy, p.sx, p.dy, p.dx, p.oh, p.ow, p.cout, p.up, p.act,
-            p.res_mode, p.out_dtype
+            self.families[0],
+            p.h,
+            p.wd,
+            p.cin,
+            p.kh,
+            p.kw,
+            p.sy,
+            p.sx,
+            p.dy,
+            p.dx,
+            p.oh,
+            p.ow,
+            p.cout,
+            p.up,
+            p.act,
+            p.res_mode,
+            p.out_dtype
         )
     }
 
     /// The launch, with the other tiles that may be tried. The order of sums is chosen for one picture, so that the numbers
     /// do not depend on the batch; the tile is chosen for the batch.
-    pub(super) fn kernel(&self, low: &Lowering, finish: &dyn Fn(Launch) -> Launch) -> Option<Result<DeviceKernel>> {
+    pub(super) fn kernel(
+        &self,
+        low: &Lowering,
+        finish: &dyn Fn(Launch) -> Launch,
+    ) -> Option<Result<DeviceKernel>> {
         // The tuner tries those that could be best by the model.
         const TRIED: usize = 20;
         let batch = self.params.batch.max(1) as usize;
@@ -466,9 +526,13 @@ impl Tiled<'_> {
         p.splits = int(splits)?;
         // Patch kernels tile the picture, not the list of its pixels.
         let patches = |rows: usize, wide: usize| n(p.batch) * n(p.oh).div_ceil(rows) * n(p.ow).div_ceil(wide);
-        let (tiles, grid) = if v.family().starts_with("conv3") {
+        let (tiles, grid) = if is_patch(v) {
             let tiles = patches(bm / 8, 8) * across;
             (tiles, [blocks(tiles, 1)?, 1, 1])
+        } else if is_stream(v) {
+            // As many blocks as the device holds at once; each goes over several tiles.
+            let held = (resident(v) * self.multiprocessors).div_ceil(across).max(1);
+            (m.div_ceil(bm), [blocks(m.div_ceil(bm).min(held), 1)?, blocks(across, 1)?, 1])
         } else if v.family().starts_with("conv_stem") {
             let tiles = patches(bm / 16, 16);
             (tiles, [blocks(tiles, 1)?, blocks(across, 1)?, 1])
@@ -497,19 +561,23 @@ fn label_of(v: &Variant, splits: usize) -> String {
     format!("{} {}{split}", v.family(), v.shape())
 }
 
+/// What one multiprocessor holds at once: by shared memory (163 KB on Orin) and by threads (1536).
+fn resident(v: &Variant) -> usize {
+    ((163 << 10) / v.shared.max(1024) as usize).min(1536 / v.threads as usize).max(1)
+}
+
 /// A rough time, in cycles of a multiprocessor: waves of blocks, each with its steps, a start and an end. The tuner measures;
 /// this only has to put good ones first.
 fn cost(multiprocessors: usize, v: &Variant, [m, n, k]: [usize; 3], splits: usize) -> f64 {
     let [bm, bn, bk] = v.tile;
     let tiles = m.div_ceil(bm) * n.div_ceil(bn) * splits;
-    // What one multiprocessor holds at once: by shared memory (163 KB on Orin) and by threads (1536).
-    let resident = ((163 << 10) / v.shared.max(1024) as usize).min(1536 / v.threads as usize).max(1);
+    let resident = resident(v);
     let busy = tiles.div_ceil(multiprocessors.max(1)) as f64;
-    let patch = v.family().starts_with("conv3");
     // A patch kernel's step is three taps of a chunk of channels.
     let (step, traffic) = match () {
-        () if patch => (bk * 3, bm as f64 * 0.6 * bk as f64 + (3 * bn * bk) as f64),
+        () if is_patch(v) => (bk * 3, bm as f64 * 0.6 * bk as f64 + (3 * bn * bk) as f64),
         () if v.family().starts_with("conv_stem") => (k, (bm * 8) as f64),
+        () if is_stream(v) => (k, (bm * k) as f64),
         () => (bk, ((bm + bn) * bk) as f64),
     };
     let steps = (k.div_ceil(step) as f64 / splits as f64).ceil();
@@ -517,7 +585,8 @@ fn cost(multiprocessors: usize, v: &Variant, [m, n, k]: [usize; 3], splits: usiz
     // latency, which residents hide.
     let products = (bm * bn * step) as f64 / 1024.0;
     let work = products.max(traffic * 2.0 / 64.0) * steps;
-    let latency = 60.0 / v.parts as f64 * steps + 900.0 + if splits > 1 { 800.0 } else { 0.0 };
+    let start = if is_stream(v) { 500.0 } else { 900.0 };
+    let latency = 60.0 / v.parts as f64 * steps + start + if splits > 1 { 800.0 } else { 0.0 };
     let waves = (busy / resident as f64).ceil();
     (busy * work + (bm * bn) as f64 / 32.0 * busy).max(waves * latency)
 }

@@ -8,7 +8,7 @@ use crate::launch::{DeviceKernel, Launch, Ptr};
 use crate::params::{self, dtype_code};
 use saltica_core::StepDesc;
 use saltica_models::graph::ops::{
-    Gather, GatherElements, GatherNd, GridSample, Outside, Pad, PadMode, Reduction, Sampling,
+    AxisRange, Gather, GatherElements, GatherNd, GridSample, Outside, Pad, PadMode, Reduction, Sampling,
     ScatterElements, ScatterNd, Slice, Split,
 };
 use saltica_tensor::{DType, Layout, Shape, View};
@@ -92,7 +92,9 @@ pub(super) fn slice(low: &Lowering, op: &Slice, step: &StepDesc<'_>) -> Result<D
     let ranges = op.resolve(x.layout.shape(), given).map_err(|e| unsupported(step, &e.to_string()))?;
     let strides = signed(x.layout.strides());
     let start: usize = ranges.iter().zip(x.layout.strides()).map(|(r, s)| r.start * s).sum();
-    let stepped: Vec<i64> = ranges.iter().zip(&strides).map(|(r, s)| r.step * s).collect();
+    // The step of a single element has no say and may be any number.
+    let step_of = |r: &AxisRange| if r.len > 1 { r.step } else { 0 };
+    let stepped: Vec<i64> = ranges.iter().zip(&strides).map(|(r, s)| step_of(r) * s).collect();
     let walk = Walk::new(y.layout.shape(), &[stepped, signed(y.layout.strides())]).merged(1);
     let p = params::Copy {
         dims: walk.six()?,

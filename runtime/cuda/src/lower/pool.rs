@@ -26,7 +26,9 @@ pub(super) fn pool(low: &Lowering, op: &Pool, step: &StepDesc<'_>) -> Result<Dev
     let window = op.window;
     let pads = window.pads_for([h, w]);
     let (sx, sy) = (x.layout.strides(), y.layout.strides());
-    if sy[2] != ow * sy[3] && oh > 1 {
+    // A dim of size 1 has no stride of its own.
+    let y_pix = if ow > 1 { sy[3] } else { sy[2] };
+    if oh > 1 && sy[2] != ow * y_pix {
         return Err(unsupported(step, "rows of the output that do not follow each other"));
     }
     let mut p = params::Pool {
@@ -50,7 +52,7 @@ pub(super) fn pool(low: &Lowering, op: &Pool, step: &StepDesc<'_>) -> Result<Dev
         x_pix: int(sx[3])?,
         y_img: int(sy[0])?,
         y_ch: int(sy[1])?,
-        y_pix: int(if ow > 1 { sy[3] } else { sy[2] })?,
+        y_pix: int(y_pix)?,
         mode: match op.kind {
             PoolKind::Max => 0,
             PoolKind::Average => 1,

@@ -136,9 +136,14 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
         });
         let families = families(&window, small, false, "i8");
         let families: Vec<&str> = families.iter().map(String::as_str).collect();
-        return Tiled { families: &families, params: p, exact: true }
-            .kernel(low, &|l| finish(l, w.clone(), folded.clone()))
-            .ok_or_else(|| unsupported(step, &format!("no kernel of {}", families.join(", "))))?;
+        return Tiled {
+            families: &families,
+            params: p,
+            exact: true,
+            multiprocessors: low.target.multiprocessors as usize,
+        }
+        .kernel(low, &|l| finish(l, w.clone(), folded.clone()))
+        .ok_or_else(|| unsupported(step, &format!("no kernel of {}", families.join(", "))))?;
     }
 
     let strides = x.layout.strides();
