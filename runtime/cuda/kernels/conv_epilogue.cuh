@@ -106,37 +106,37 @@ struct Epilogue {
                 }
                 if (phase == RES_BEFORE) act.run(v);
             }
+            if (through) {
 #pragma unroll
-            for (int j = 0; j < TN / 8; j++) {
-                const u32 col = col0 + j * 8 + t * 2;
+                for (int j = 0; j < TN / 8; j++)
 #pragma unroll
-                for (int k = 0; k < 4; k += 2) {
-                    const u32 r = row + (k ? 8 : 0);
-                    const f32 x0 = v[j * 4 + k], x1 = v[j * 4 + k + 1];
-                    if (T::QUANT && bytes_out) {
-                        const f32 q0 = fast ? div_by(x0, scale, inverse) : div_rn(x0, scale);
-                        const f32 q1 = fast ? div_by(x1, scale, inverse) : div_rn(x1, scale);
-                        u32 b0 = (u32)round_to(q0, p.q_zero, lo, hi) & 255u, b1 = (u32)round_to(q1, p.q_zero, lo, hi) & 255u;
-                        if (p.table) {
-                            b0 = shared[BN * 12 + b0];
-                            b1 = shared[BN * 12 + b1];
-                        }
-                        *(u16*)(staged + r * OUT_PITCH + col) = (u16)(b0 | b1 << 8);
-                    } else if (!T::QUANT && half_out) {
-                        *(u32*)(staged + r * OUT_PITCH + col * 2) = f2h2(x0, x1);
-                    } else {
-                        const i32 to = rows[r].y;
-                        if (to < 0) continue;
-                        const u32 n = n0 + col;
-                        if (half_out) {
-                            if (n < (u32)p.cout) store<u16>(p.y, (i64)to + n, f2h(x0));
-                            if (n + 1 < (u32)p.cout) store<u16>(p.y, (i64)to + n + 1, f2h(x1));
+                    for (int k = 0; k < 4; k += 2) {
+                        unsigned char* to = staged + (row + k * 4) * OUT_PITCH + (col0 + j * 8 + t * 2) * T::BYTES;
+                        const f32 x0 = v[j * 4 + k], x1 = v[j * 4 + k + 1];
+                        if (T::QUANT) {
+                            const f32 q0 = fast ? div_by(x0, scale, inverse) : div_rn(x0, scale);
+                            const f32 q1 = fast ? div_by(x1, scale, inverse) : div_rn(x1, scale);
+                            u32 b0 = (u32)round_to(q0, p.q_zero, lo, hi) & 255u, b1 = (u32)round_to(q1, p.q_zero, lo, hi) & 255u;
+                            if (p.table) {
+                                b0 = shared[BN * 12 + b0];
+                                b1 = shared[BN * 12 + b1];
+                            }
+                            *(u16*)to = (u16)(b0 | b1 << 8);
                         } else {
-                            if (n < (u32)p.cout) store<f32>(p.y, (i64)to + n, x0);
-                            if (n + 1 < (u32)p.cout) store<f32>(p.y, (i64)to + n + 1, x1);
+                            *(u32*)to = f2h2(x0, x1);
                         }
                     }
-                }
+            } else {
+#pragma unroll
+                for (int j = 0; j < TN / 8; j++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const i32 to = rows[row + (k & 2) * 4].y;
+                        const u32 n = n0 + col0 + j * 8 + t * 2 + (k & 1);
+                        if (to < 0 || n >= (u32)p.cout) continue;
+                        if (T::QUANT && half_out) store<u16>(p.y, (i64)to + n, f2h(v[j * 4 + k]));
+                        else store<f32>(p.y, (i64)to + n, v[j * 4 + k]);
+                    }
             }
         }
         if (!through) return;
@@ -152,6 +152,7 @@ struct Epilogue {
             if (aligned && n + V <= (u32)p.cout) {
                 *(Vec4*)at = four;
             } else {
+#pragma unroll 1
                 for (u32 k = 0; k < V && n + k < (u32)p.cout; k++) {
                     if (T::BYTES == 2) ((u16*)at)[k] = ((const u16*)(staged + row * OUT_PITCH + col * 2))[k];
                     else ((u8*)at)[k] = (staged + row * OUT_PITCH + col)[k];

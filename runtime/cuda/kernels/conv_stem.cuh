@@ -144,13 +144,26 @@ struct Stem {
                 }
             act.run(v);
             const i64 row_at = (i64)image * p.y_img + (i64)(oy * (u32)p.ow + ox0) * p.y_pix;
+            if (!through) {
+#pragma unroll
+                for (int j = 0; j < BN / 8; j++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const u32 px = g + (k & 2) * 4, n = n0 + j * 8 + t * 2 + (k & 1);
+                        if (ox0 + px >= (u32)p.ow || n >= (u32)p.cout) continue;
+                        const i64 at = row_at + (i64)px * p.y_pix + n;
+                        if (T::QUANT && half_out) store<u16>(p.y, at, f2h(v[j * 4 + k]));
+                        else store<f32>(p.y, at, v[j * 4 + k]);
+                    }
+                continue;
+            }
 #pragma unroll
             for (int j = 0; j < BN / 8; j++)
 #pragma unroll
                 for (int k = 0; k < 4; k += 2) {
-                    const u32 px = g + (k ? 8 : 0), c = j * 8 + t * 2;
+                    unsigned char* to = staged + (g + k * 4) * OUT_PITCH + (j * 8 + t * 2) * T::BYTES;
                     const f32 x0 = v[j * 4 + k], x1 = v[j * 4 + k + 1];
-                    if (T::QUANT && bytes_out) {
+                    if (T::QUANT) {
                         const f32 q0 = fast ? div_by(x0, scale, inverse) : div_rn(x0, scale);
                         const f32 q1 = fast ? div_by(x1, scale, inverse) : div_rn(x1, scale);
                         u32 b0 = (u32)round_to(q0, p.q_zero, lo, hi) & 255u, b1 = (u32)round_to(q1, p.q_zero, lo, hi) & 255u;
@@ -158,30 +171,23 @@ struct Stem {
                             b0 = shared[BN * 12 + b0];
                             b1 = shared[BN * 12 + b1];
                         }
-                        *(u16*)(staged + px * OUT_PITCH + c) = (u16)(b0 | b1 << 8);
-                    } else if (!T::QUANT && half_out) {
-                        *(u32*)(staged + px * OUT_PITCH + c * 2) = f2h2(x0, x1);
-                    } else if (ox0 + px < (u32)p.ow) {
-                        const i64 at = row_at + (i64)px * p.y_pix + n0 + c;
-                        if (half_out) {
-                            if (n0 + c < (u32)p.cout) store<u16>(p.y, at, f2h(x0));
-                            if (n0 + c + 1 < (u32)p.cout) store<u16>(p.y, at + 1, f2h(x1));
-                        } else {
-                            if (n0 + c < (u32)p.cout) store<f32>(p.y, at, x0);
-                            if (n0 + c + 1 < (u32)p.cout) store<f32>(p.y, at + 1, x1);
-                        }
+                        *(u16*)to = (u16)(b0 | b1 << 8);
+                    } else {
+                        *(u32*)to = f2h2(x0, x1);
                     }
                 }
-            if (!through) continue;
             __syncwarp();
-            for (u32 i = lane; i < 16 * BN / V; i += 32) {
-                const u32 px = i / (BN / V), c = i % (BN / V) * V, n = n0 + c;
-                if (ox0 + px >= (u32)p.ow || n >= (u32)p.cout) continue;
+            constexpr u32 PIECES = BN / V;
+#pragma unroll
+            for (u32 i = 0; i < (16 * PIECES + 31) / 32; i++) {
+                const u32 item = i * 32 + lane, px = item / PIECES, c = item % PIECES * V, n = n0 + c;
+                if (px >= 16 || ox0 + px >= (u32)p.ow || n >= (u32)p.cout) continue;
                 const u64 at = p.y + (row_at + (i64)px * p.y_pix + n) * T::BYTES;
                 const unsigned char* src = staged + px * OUT_PITCH + c * T::BYTES;
                 if (aligned && n + V <= (u32)p.cout) {
                     *(Vec4*)at = *(const Vec4*)src;
                 } else {
+#pragma unroll 1
                     for (u32 k = 0; k < V && n + k < (u32)p.cout; k++) {
                         if (T::BYTES == 2) ((u16*)at)[k] = ((const u16*)src)[k];
                         else ((u8*)at)[k] = src[k];

@@ -11,7 +11,7 @@ DEV bool finite(f32 v) { return v - v == 0.f; }
 // 32 warps take 32 cells of one image, a warp a cell: lane l holds bins 2l and 2l + 1 of its four sides (16 bins, DFL: the mean
 // of the bins' numbers under softmax) and every 32nd class. Results pass through shared memory so that y's rows are written
 // in runs of 32 cells.
-KERNEL __launch_bounds__(1024) yolo_head(const __grid_constant__ YoloHeadParams p) {
+KERNEL __launch_bounds__(1024, 1) yolo_head(const __grid_constant__ YoloHeadParams p) {
     extern __shared__ __align__(16) f32 tile[];   // [4 + classes][33]
     let_next_start();
     wait_previous();

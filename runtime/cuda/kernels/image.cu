@@ -43,7 +43,7 @@ DEV void bring(u8* to, u64 from, i32 bytes) {
     }
 }
 
-KERNEL __launch_bounds__(256) preprocess(const __grid_constant__ PreprocessParams p) {
+KERNEL __launch_bounds__(256, 4) preprocess(const __grid_constant__ PreprocessParams p) {
     extern __shared__ __align__(16) u8 shared[];
     let_next_start();
     wait_previous();

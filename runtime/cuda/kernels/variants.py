@@ -46,6 +46,8 @@ def main():
             lines.append("\t".join(map(str, (m[2], unit, "ConvParams", *row))))
         for m in re.finditer(r"^CONV_F32\((\w+), (\d+), (\d+)\)", open(f"{HERE}/{unit}.cu").read(), re.M):
             lines.append("\t".join((m[1], unit, "ConvParams", m[2], m[3], "16", "1", "256", "0")))
+        for m in re.finditer(r"^CONV72\((\w+), (\w+), (\d+), (\d+)\)", open(f"{HERE}/{unit}.cu").read(), re.M):
+            lines.append("\t".join((m[1], unit, "ConvParams", m[3], m[4], "32" if m[2] == "Half72" else "64", "1", "128", "0")))
     open(f"{HERE}/variants.tsv", "w").write("\n".join(lines) + "\n")
 
 main()
