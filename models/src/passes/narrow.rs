@@ -111,7 +111,8 @@ impl Narrower<'_> {
 
     fn takes(&mut self, node: &Node, feeds: &[bool]) -> Result<bool> {
         let is_heavy = heavy(self.graph, &self.dtypes, node);
-        if !is_heavy && !(follows(&node.op) && node.outputs.iter().flatten().any(|id| feeds[id.index()])) {
+        let between = follows(&node.op) && node.outputs.iter().flatten().any(|id| feeds[id.index()]);
+        if !(is_heavy || between) {
             return Ok(false);
         }
         let mut any = is_heavy;
@@ -132,8 +133,8 @@ impl Narrower<'_> {
                 return Ok(false);
             }
         }
-        let softmax = matches!(node.op, Op::Softmax(_));
-        Ok(any && !(softmax && !node.outputs.iter().flatten().all(|id| self.products_only[id.index()])))
+        let for_products = || node.outputs.iter().flatten().all(|id| self.products_only[id.index()]);
+        Ok(any && (!matches!(node.op, Op::Softmax(_)) || for_products()))
     }
 
     /// The f16 form of an f32 constant; `None` if a number leaves f16's range.
@@ -157,7 +158,7 @@ impl Narrower<'_> {
 
     fn add(&mut self, name: &str, dtype: DType) -> Result<ValueId> {
         self.dtypes.push(Some(dtype));
-        Ok(self.graph.add(Value { name: name.into(), dtype: Some(dtype), ..Value::default() })?)
+        self.graph.add(Value { name: name.into(), dtype: Some(dtype), ..Value::default() })
     }
 
     fn cast(&mut self, from: ValueId, into: ValueId, to: DType) {

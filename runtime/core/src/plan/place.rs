@@ -47,10 +47,13 @@ pub(super) struct Places {
     pub copies: Vec<Vec<(usize, Place)>>,
 }
 
+/// See [`crate::Compiler::layout`].
+type LayoutRule<'a> = &'a dyn Fn(&Op, &[Option<OutFact>], OutFact) -> LayoutChoice;
+
 /// What placing asks of a device.
 pub(super) struct Rules<'a> {
-    /// How output 0 of an op should lie; see [`crate::Compiler::layout`].
-    pub layout: &'a dyn Fn(&Op, &[Option<OutFact>], OutFact) -> LayoutChoice,
+    /// How output 0 of an op should lie.
+    pub layout: LayoutRule<'a>,
     /// See [`crate::Compiler::conv_input`].
     pub conv_input: &'a dyn Fn(OutFact) -> Option<usize>,
 }

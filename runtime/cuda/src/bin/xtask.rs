@@ -47,6 +47,8 @@ fn main() -> ExitCode {
 
 struct Options {
     archs: Option<Vec<u32>>,
+    units: Option<Vec<String>>,
+    ptx: bool,
     out: PathBuf,
     nvrtc: [Option<PathBuf>; 2],
     force: bool,
@@ -54,7 +56,14 @@ struct Options {
 
 fn options() -> Result<Options> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut o = Options { archs: None, out: root.join("kernels/built"), nvrtc: [None, None], force: false };
+    let mut o = Options {
+        archs: None,
+        units: None,
+        ptx: true,
+        out: root.join("kernels/built"),
+        nvrtc: [None, None],
+        force: false,
+    };
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() != Some("kernels") {
         return Err(USAGE.into());
@@ -65,6 +74,8 @@ fn options() -> Result<Options> {
             "--arch" => {
                 o.archs = Some(value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?);
             }
+            "--unit" => o.units = Some(value()?.split(',').map(str::to_owned).collect()),
+            "--no-ptx" => o.ptx = false,
             "--out" => o.out = value()?.into(),
             "--nvrtc11" => o.nvrtc[0] = Some(value()?.into()),
             "--nvrtc13" => o.nvrtc[1] = Some(value()?.into()),
@@ -178,12 +189,16 @@ fn run() -> Result<()> {
     let o = options()?;
     let list = o.out.join("manifest.tsv");
     let head = format!("# sources {}", source_hash());
-    if !o.force && std::fs::read_to_string(&list).is_ok_and(|t| t.lines().next() == Some(&head)) {
+    let everything = o.archs.is_none() && o.units.is_none() && o.ptx;
+    if everything && !o.force && std::fs::read_to_string(&list).is_ok_and(|t| t.lines().next() == Some(&head))
+    {
         println!("{} is up to date", o.out.display());
         return Ok(());
     }
     let wanted = |a: &u32| o.archs.as_ref().is_none_or(|archs| archs.contains(a));
-    let units: Vec<&str> = sources().iter().filter_map(|(n, _)| n.strip_suffix(".cu")).collect();
+    let asked = |unit: &&str| o.units.as_ref().is_none_or(|units| units.iter().any(|u| u == unit));
+    let units: Vec<&str> =
+        sources().iter().filter_map(|(n, _)| n.strip_suffix(".cu")).filter(asked).collect();
     let of = |archs: &[u32]| -> Vec<Task<'_>> {
         let machine = archs.iter().copied().filter(wanted).collect::<Vec<_>>();
         units
@@ -192,7 +207,8 @@ fn run() -> Result<()> {
             .collect()
     };
     let mut tasks = [of(&ARCHS_11), of(&ARCHS_13)];
-    tasks[0].extend(units.iter().map(|unit| Task { unit, arch: PTX.0, output: Output::Ptx }));
+    let lasting = units.iter().filter(|_| o.ptx);
+    tasks[0].extend(lasting.map(|unit| Task { unit, arch: PTX.0, output: Output::Ptx }));
     let wheels = [
         ("nvidia-cuda-nvrtc-cu11==11.8.89", "nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2"),
         ("nvidia-cuda-nvrtc==13.0.88", "nvidia/cu13/lib/libnvrtc.so.13"),

@@ -1,7 +1,7 @@
 //! Convolutions: which kernel and tile, how weights are packed.
 
 use super::layout::{Nhwc, nhwc, owns_spare, rows_packed, unit};
-use super::{Lowering, blocks, constant, input, int, output, unsupported};
+use super::{Lowering, Target, blocks, constant, input, int, output, unsupported};
 use crate::Result;
 use crate::catalogue::{Variant, variants};
 use crate::launch::{DeviceKernel, Launch, Ptr};
@@ -92,7 +92,8 @@ pub(super) fn is_aligned(offset: usize, x: Nhwc, dtype: DType, unit: usize) -> b
 pub(super) fn conv(low: &Lowering, op: &Conv, step: &StepDesc<'_>) -> Result<DeviceKernel> {
     let s = sizes(step)?;
     let x = input(step, 0)?;
-    let (y_dtype, y, _) = output(step)?;
+    let (y_dtype, y, y_at) = output(step)?;
+    let aligned = y_at.is_multiple_of(16);
     let Some(weights) = constant(step, 1) else {
         return Err(unsupported(step, "the weights are computed"));
     };
@@ -172,14 +173,9 @@ pub(super) fn conv(low: &Lowering, op: &Conv, step: &StepDesc<'_>) -> Result<Dev
         let name = if dtype == DType::F16 { "f16" } else { "f32" };
         let families = families(&window, small, residual.is_some(), name);
         let families: Vec<&str> = families.iter().map(String::as_str).collect();
-        return Tiled {
-            families: &families,
-            params: p,
-            exact: false,
-            multiprocessors: low.target.multiprocessors as usize,
-        }
-        .kernel(low, &|l| finish(l, w.clone()))
-        .ok_or_else(|| unsupported(step, &format!("no kernel of {}", families.join(", "))))?;
+        return Tiled { families: &families, params: p, exact: false, aligned }
+            .kernel(low, &|l| finish(l, w.clone()))
+            .ok_or_else(|| unsupported(step, &format!("no kernel of {}", families.join(", "))))?;
     }
 
     // Anything else: one thread an output.
@@ -223,8 +219,7 @@ pub(super) fn transpose(low: &Lowering, op: &ConvTranspose, step: &StepDesc<'_>)
     let (Some(xs), Some(ys)) = (nhwc(&x.layout), nhwc(y)) else {
         return transpose_any(low, op, step, weights);
     };
-    let rows_follow = (s.batch == 1 || xs.image == s.input[0] * xs.row)
-        && (s.batch == 1 || ys.image == s.output[0] * ys.row);
+    let rows_follow = s.batch == 1 || xs.image == s.input[0] * xs.row && ys.image == s.output[0] * ys.row;
     if !tiles || !rows_follow || !s.cin.is_multiple_of(lanes) || !is_aligned(x.offset, xs, x.dtype, lanes) {
         return transpose_any(low, op, step, weights);
     }
@@ -273,14 +268,9 @@ pub(super) fn transpose(low: &Lowering, op: &ConvTranspose, step: &StepDesc<'_>)
                 .maybe(offset_of!(params::Conv, bias), bias.clone())
                 .at(offset_of!(params::Conv, y), Ptr::Output(0, to))
         };
-        let made = Tiled {
-            families: &[family],
-            params: p,
-            exact: false,
-            multiprocessors: low.target.multiprocessors as usize,
-        }
-        .kernel(low, &finish)
-        .ok_or_else(|| unsupported(step, &format!("no kernel of the family {family}")))??;
+        let made = Tiled { families: &[family], params: p, exact: false, aligned: false }
+            .kernel(low, &finish)
+            .ok_or_else(|| unsupported(step, &format!("no kernel of the family {family}")))??;
         taps.push(made);
     }
     let label = taps.first().map_or_else(String::new, |t| format!("transposed {}", t.label));
@@ -391,7 +381,11 @@ impl Order {
     fn of(v: &Variant, splits: usize) -> Order {
         // Kernels of one part that are no patch kernels add up one product after the other, whatever their step.
         let plain = v.parts == 1 && !is_patch(v) && !v.family().starts_with("conv_stem");
-        Order { family: v.family(), step: if plain { 0 } else { v.tile[2] }, parts: v.parts, splits }
+        let family = match v.family() {
+            "conv1_f16" => "conv_f16",
+            family => family,
+        };
+        Order { family, step: if plain { 0 } else { v.tile[2] }, parts: v.parts, splits }
     }
 }
 
@@ -412,7 +406,8 @@ pub(super) struct Tiled<'a> {
     pub(super) params: params::Conv,
     /// Whether the order of sums has no say (integers).
     pub(super) exact: bool,
-    pub(super) multiprocessors: usize,
+    /// Whether the output begins at a multiple of 16 bytes.
+    pub(super) aligned: bool,
 }
 
 impl Tiled<'_> {
@@ -429,12 +424,13 @@ impl Tiled<'_> {
         let one_chunk = is_stream(v) || is_patch(v) && v.name.ends_with("_one");
         let rows = p.wd * p.x_pix;
         // Pictures that follow each other without gaps, as one matrix.
-        let one_matrix = p.x_row == rows
-            && (p.batch == 1
-                || p.x_img == p.h * rows
-                    && p.y_img == p.oh * p.ow * p.y_pix
-                    && (p.res_mode == 0 || p.r_img == p.oh * p.ow * p.r_pix));
-        (!one_chunk || p.cin as usize <= v.tile[2]) && (!is_stream(v) || one_matrix)
+        let one_matrix =
+            p.x_row == rows && (p.batch == 1 || p.x_img == p.h * rows && p.y_img == p.oh * p.ow * p.y_pix);
+        let chunk = if v.family().ends_with("i8") { 16 } else { 8 };
+        let whole = self.aligned && [p.y_pix, p.cout].iter().all(|n| n % chunk == 0) && p.res_mode == 0;
+        // Floats of the other width are not among what streaming kernels write.
+        let same_width = p.out_dtype != 0 && (chunk == 8 || p.out_dtype != 1);
+        (!one_chunk || p.cin as usize <= v.tile[2]) && (!is_stream(v) || one_matrix && whole && same_width)
     }
 
     /// Ways to do it, best first by the model, for so many pictures.
@@ -444,7 +440,7 @@ impl Tiled<'_> {
         for v in variants().iter().filter(|v| self.families.contains(&v.family()) && self.takes(v)) {
             for splits in [1, 2, 3, 4, 6, 8] {
                 if splits == 1 || v.parts > 1 && splits * 2 <= size[2].div_ceil(v.tile[2]) {
-                    ways.push((cost(low.target.multiprocessors as usize, v, size, splits), v, splits));
+                    ways.push((cost(low.target, v, size, splits), v, splits));
                 }
             }
         }
@@ -502,7 +498,7 @@ impl Tiled<'_> {
             .iter()
             .filter(|(_, v, splits)| same(v, *splits))
             .take(TRIED)
-            .map(|(_, v, splits)| self.launch(v, *splits, finish));
+            .map(|(_, v, splits)| self.launch(low, v, *splits, finish));
         let mut best = match made.next()? {
             Ok(best) => best,
             Err(e) => return Some(Err(e)),
@@ -511,13 +507,20 @@ impl Tiled<'_> {
         if batch == 1 {
             // For one picture the tuner may choose another order.
             let others = ways.iter().filter(|(_, v, splits)| !same(v, *splits)).take(TRIED);
-            best.variants.extend(others.filter_map(|(_, v, splits)| self.launch(v, *splits, finish).ok()));
+            best.variants
+                .extend(others.filter_map(|(_, v, splits)| self.launch(low, v, *splits, finish).ok()));
         }
         best.signature = Some(self.signature(batch));
         Some(Ok(best))
     }
 
-    fn launch(&self, v: &Variant, splits: usize, finish: &dyn Fn(Launch) -> Launch) -> Result<DeviceKernel> {
+    fn launch(
+        &self,
+        low: &Lowering,
+        v: &Variant,
+        splits: usize,
+        finish: &dyn Fn(Launch) -> Launch,
+    ) -> Result<DeviceKernel> {
         let mut p = self.params;
         let n = |v: i32| v.max(0) as usize;
         let [m, columns, _] = self.size(n(p.batch));
@@ -531,7 +534,8 @@ impl Tiled<'_> {
             (tiles, [blocks(tiles, 1)?, 1, 1])
         } else if is_stream(v) {
             // As many blocks as the device holds at once; each goes over several tiles.
-            let held = (resident(v) * self.multiprocessors).div_ceil(across).max(1);
+            let held =
+                (resident(v, low.target.arch) * low.target.multiprocessors as usize).div_ceil(across).max(1);
             (m.div_ceil(bm), [blocks(m.div_ceil(bm).min(held), 1)?, blocks(across, 1)?, 1])
         } else if v.family().starts_with("conv_stem") {
             let tiles = patches(bm / 16, 16);
@@ -561,18 +565,26 @@ fn label_of(v: &Variant, splits: usize) -> String {
     format!("{} {}{split}", v.family(), v.shape())
 }
 
-/// What one multiprocessor holds at once: by shared memory (163 KB on Orin) and by threads (1536).
-fn resident(v: &Variant) -> usize {
-    ((163 << 10) / v.shared.max(1024) as usize).min(1536 / v.threads as usize).max(1)
+/// Blocks that one multiprocessor holds at once, by shared memory and threads (CUDA C programming guide, compute
+/// capabilities: 8.0 and 8.7 have 164 KB, 8.6 and 8.9 100, 9.0 and later 228; 2048 threads, or 1536 from 8.6 to 8.9).
+fn resident(v: &Variant, arch: u32) -> usize {
+    let (shared, threads) = match arch {
+        86 | 89 => (100, 1536),
+        87 => (164, 1536),
+        90.. => (228, 2048),
+        _ => (164, 2048),
+    };
+    // Each block takes 1 KB more for itself.
+    ((shared << 10) / (v.shared as usize + 1024)).min(threads / v.threads as usize).clamp(1, 32)
 }
 
 /// A rough time, in cycles of a multiprocessor: waves of blocks, each with its steps, a start and an end. The tuner measures;
 /// this only has to put good ones first.
-fn cost(multiprocessors: usize, v: &Variant, [m, n, k]: [usize; 3], splits: usize) -> f64 {
+fn cost(target: Target, v: &Variant, [m, n, k]: [usize; 3], splits: usize) -> f64 {
     let [bm, bn, bk] = v.tile;
     let tiles = m.div_ceil(bm) * n.div_ceil(bn) * splits;
-    let resident = resident(v);
-    let busy = tiles.div_ceil(multiprocessors.max(1)) as f64;
+    let resident = resident(v, target.arch);
+    let busy = tiles.div_ceil(target.multiprocessors.max(1) as usize) as f64;
     // A patch kernel's step is three taps of a chunk of channels.
     let (step, traffic) = match () {
         () if is_patch(v) => (bk * 3, bm as f64 * 0.6 * bk as f64 + (3 * bn * bk) as f64),

@@ -8,6 +8,7 @@ use crate::launch::{DeviceKernel, Launch, Ptr};
 use crate::params::{self, dtype_code};
 use crate::weights::Recipe;
 use saltica_core::StepDesc;
+use saltica_models::graph::ops::window::Window;
 use saltica_models::graph::ops::{QuantConv, QuantOutput};
 use saltica_tensor::{DType, Tensor};
 use std::mem::offset_of;
@@ -25,7 +26,7 @@ fn sums(weights: &Tensor, channels: usize, minus: i32) -> Vec<i32> {
 
 pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Result<DeviceKernel> {
     let (s, x) = (sizes(step)?, input(step, 0)?);
-    let (y_dtype, y, _) = output(step)?;
+    let (y_dtype, y, y_at) = output(step)?;
     let Some(weights) = constant(step, 1) else {
         return Err(unsupported(step, "the weights are computed"));
     };
@@ -41,7 +42,12 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
         (DType::U8, 128, true) => 128,
         _ => return Err(unsupported(step, "weights with a zero point")),
     };
-    let mut p = base(&s, op.window())?;
+    // A file may leave the kernel's size to the weights.
+    let &[_, _, kh, kw] = weights.shape().dims() else {
+        return Err(unsupported(step, "four dims of weights expected"));
+    };
+    let window = Window { kernel: [kh, kw], ..*op.window() };
+    let mut p = base(&s, &window)?;
     let rows = spare_rows(y, y_dtype, s.cout);
     set_y(
         &mut p,
@@ -113,7 +119,6 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
 
     let step_unit = unit(x.dtype, s.cin);
     let small = s.cin <= 4;
-    let window = *op.window();
     if op.group() == 1
         && window.kernel.iter().all(|&k| k <= 16)
         && let Some(xs) = nhwc(&x.layout).filter(|xs| is_aligned(x.offset, *xs, x.dtype, step_unit))
@@ -136,14 +141,9 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
         });
         let families = families(&window, small, false, "i8");
         let families: Vec<&str> = families.iter().map(String::as_str).collect();
-        return Tiled {
-            families: &families,
-            params: p,
-            exact: true,
-            multiprocessors: low.target.multiprocessors as usize,
-        }
-        .kernel(low, &|l| finish(l, w.clone(), folded.clone()))
-        .ok_or_else(|| unsupported(step, &format!("no kernel of {}", families.join(", "))))?;
+        return Tiled { families: &families, params: p, exact: true, aligned: y_at.is_multiple_of(16) }
+            .kernel(low, &|l| finish(l, w.clone(), folded.clone()))
+            .ok_or_else(|| unsupported(step, &format!("no kernel of {}", families.join(", "))))?;
     }
 
     let strides = x.layout.strides();
