@@ -1,10 +1,16 @@
 //! How frames come in, move through the runtime and leave it.
 //!
-//! So far: [`source::sim`], the simulated camera, which knows the truth of every frame it draws.
-#![forbid(unsafe_code)]
+//! * [`source`]: cameras, files, streams and the simulated camera ([`source::sim`], which knows the truth of every frame it
+//!   draws), each on a thread of its own that survives whatever happens to it.
+//! * [`frame`]: a picture with its capture time, borrowed from the buffer it arrived in.
+//! * [`ring`]: the two or three frames between a source and its user.
+#![deny(unsafe_code)]
 
 mod error;
+pub mod frame;
+pub mod ring;
 pub mod source;
+mod suggest;
 
 pub use error::{Error, ErrorKind};
 

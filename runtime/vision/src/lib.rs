@@ -21,8 +21,9 @@ mod preprocess;
 mod read;
 mod resize;
 pub mod spec;
+mod yuv;
 
-pub use self::image::{EncodedFormat, Image, Limits};
+pub use self::image::{EncodedFormat, Image, JpegScan, Limits, scan_jpeg};
 pub use detection::{Detection, Detections, Keypoint, Mask, OrientedBox};
 pub use error::{Error, ErrorKind};
 pub use heads::{DecodeParams, Head, OutputInfo};

@@ -7,6 +7,9 @@ mod eval;
 mod flags;
 mod infer;
 mod inspect;
+mod models;
+mod saver;
+mod sim;
 mod tune;
 mod ui;
 
@@ -57,6 +60,8 @@ enum Command {
     Eval(eval::Args),
     Doctor(doctor::Args),
     Tune(tune::Args),
+    Sim(sim::Args),
+    Models(models::Args),
 }
 
 /// Parses the command line, runs it, tells errors.
@@ -77,6 +82,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Eval(a) => eval::run(&a, &mut ui),
         Command::Doctor(a) => doctor::run(&a, &mut ui),
         Command::Tune(a) => tune::run(&a, &mut ui),
+        Command::Sim(a) => sim::run(&a, &mut ui),
+        Command::Models(a) => models::run(&a, &mut ui),
     };
     match result {
         Ok(exit) => ExitCode::from(exit as u8),

@@ -15,6 +15,7 @@ use saltica_core::{Backend, Compiler, Error, ErrorKind, Floats, Kernel, LayoutCh
 use saltica_models::graph::ops::{Conv, ConvInteger, QuantConv};
 use saltica_models::graph::{Op, OutFact};
 use saltica_models::passes::Settled;
+use saltica_tensor::DType;
 use std::sync::Arc;
 
 /// Runs plans on the CPU with the widest instructions it has and a pool of threads.
@@ -22,8 +23,9 @@ pub struct CpuBackend {
     isa: Isa,
     pool: Arc<Pool>,
     convs: Cache<Conv, PackedConv>,
-    quant_convs: Cache<QuantConv, PackedQuantConv>,
-    integer_convs: Cache<ConvInteger, PackedConvInteger>,
+    // How bytes are packed depends on whether x is signed.
+    quant_convs: Cache<(QuantConv, DType), PackedQuantConv>,
+    integer_convs: Cache<(ConvInteger, DType), PackedConvInteger>,
 }
 
 impl CpuBackend {

@@ -1,7 +1,8 @@
 //! Annotated pictures: boxes, labels, scores, keypoints, masks and oriented boxes, drawn into the picture.
 //!
 //! Lines and text grow with the picture, so that a label reads the same on a thumbnail and on a 50-megapixel photo shown
-//! at the same size. Boxes are drawn first and labels last, the best object on top.
+//! at the same size. Boxes are drawn first and labels last, the best object on top; a label makes way for those of better
+//! objects where there is room.
 
 mod canvas;
 mod text;
@@ -70,9 +71,17 @@ impl Annotator {
             }
             self.points(&mut canvas, d, found, line);
         }
-        for d in found.items().iter().rev() {
+        let mut plates: Vec<Plate> = Vec::with_capacity(found.items().len());
+        for d in found.items() {
             let text = format!("{} {:.2}", label(d.class), d.score);
-            self.plate(&mut canvas, d, &text, size, line);
+            let plate = self.place(&canvas, d, text, size, line, &plates);
+            plates.push(plate);
+        }
+        for plate in plates.iter().rev() {
+            canvas.fill(plate.sides, plate.color);
+            let ink = if luminance(plate.color) > 140.0 { [0; 3] } else { [255; 3] };
+            let [x, y, ..] = plate.sides;
+            self.text.draw(&mut canvas, &plate.text, (x + plate.pad, y + plate.pad / 2.0), plate.size, ink);
         }
     }
 
@@ -92,26 +101,64 @@ impl Annotator {
         }
     }
 
-    /// The label on a filled plate: above the box, else inside its top; always inside the picture.
-    fn plate(&self, canvas: &mut Canvas<'_>, d: &Detection, text: &str, size: f32, line: f32) {
-        let c = color(d.class);
+    /// The label on a filled plate, always inside the picture: above the box from its left edge on, unless that covers a
+    /// plate of `others` and another place does not: above it up to its right edge, below it, inside its top or bottom.
+    fn place(
+        &self,
+        canvas: &Canvas<'_>,
+        d: &Detection,
+        text: String,
+        size: f32,
+        line: f32,
+        others: &[Plate],
+    ) -> Plate {
         let pad = (size * 0.2).ceil();
         let (pw, ph) = (canvas.width() as f32, canvas.height() as f32);
-        let (mut size, mut width) = (size, self.text.width(text, size));
+        let (mut size, mut width) = (size, self.text.width(&text, size));
         if width + 2.0 * pad > pw {
             // A label wider than the picture shrinks, down to what can still be read.
             size = (size * (pw - 2.0 * pad) / width).max(8.0);
-            width = self.text.width(text, size);
+            width = self.text.width(&text, size);
         }
         let (w, h) = ((width + 2.0 * pad).ceil(), (size + pad).ceil());
-        let corner = d.bbox[0] - line / 2.0;
-        let x = corner.min(pw - w).max(0.0).floor();
-        let above = d.bbox[1] - line / 2.0 - h;
-        let y = if above >= 0.0 { above } else { (d.bbox[1] + line / 2.0).min(ph - h).max(0.0) }.floor();
-        canvas.fill([x, y, x + w, y + h], c);
-        let ink = if luminance(c) > 140.0 { [0; 3] } else { [255; 3] };
-        self.text.draw(canvas, text, (x + pad, y + pad / 2.0), size, ink);
+        let half = line / 2.0;
+        let [left, top, right, bottom] = d.bbox;
+        let at = |x: f32, y: f32| {
+            let (x, y) = (x.min(pw - w).max(0.0).floor(), y.min(ph - h).max(0.0).floor());
+            [x, y, x + w, y + h]
+        };
+        let (from_left, to_right) = (left - half, right + half - w);
+        let (above, inside) = (top - half - h, top + half);
+        let (below, inside_below) = (bottom + half, bottom - half - h);
+        let fits = |y: f32| y >= 0.0 && y + h <= ph;
+        let places = [
+            (from_left, above),
+            (to_right, above),
+            (from_left, below),
+            (to_right, below),
+            (from_left, inside),
+            (from_left, inside_below),
+        ];
+        let free = |r: &[f32; 4]| {
+            !others.iter().any(|o| {
+                let o = o.sides;
+                r[0] < o[2] && o[0] < r[2] && r[1] < o[3] && o[1] < r[3]
+            })
+        };
+        let possible = places.into_iter().filter(|p| fits(p.1)).map(|(x, y)| at(x, y));
+        let usual = if above >= 0.0 { at(from_left, above) } else { at(from_left, inside) };
+        let sides = if free(&usual) { usual } else { possible.into_iter().find(free).unwrap_or(usual) };
+        Plate { sides, text, size, pad, color: color(d.class) }
     }
+}
+
+/// A label and its place.
+struct Plate {
+    sides: [f32; 4],
+    text: String,
+    size: f32,
+    pad: f32,
+    color: [u8; 3],
 }
 
 /// The colour of a class: hues a golden angle apart, so that near class numbers look unlike, in three brightnesses.
@@ -171,6 +218,40 @@ mod tests {
             .collect();
         assert!(plate.iter().filter(|&&c| c == color(0)).count() > 100);
         assert!(plate.iter().any(|&c| luminance(c) < 60.0 || luminance(c) > 230.0));
+    }
+
+    #[test]
+    fn labels_make_way_for_better_ones() {
+        let a = Annotator::new().unwrap();
+        let mut p = gray(400, 400);
+        let canvas = Canvas::new(&mut p);
+        // One box in another, a third over both: their labels would lie on each other.
+        let f = found(&[
+            [100.0, 120.0, 220.0, 260.0],
+            [110.0, 125.0, 200.0, 250.0],
+            [104.0, 110.0, 230.0, 290.0],
+        ]);
+        let mut plates = Vec::new();
+        for d in f.items() {
+            let plate = a.place(&canvas, d, "person 0.90".into(), 11.0, 2.0, &plates);
+            plates.push(plate);
+        }
+        assert_eq!(plates[0].sides[3], 119.0, "the best one is where it always is");
+        for (i, one) in plates.iter().enumerate() {
+            for other in &plates[..i] {
+                assert_eq!(crate::iou(&one.sides, &other.sides), 0.0, "{:?} {:?}", one.sides, other.sides);
+            }
+        }
+        // Without room they stay where they are.
+        let mut p = gray(100, 20);
+        let canvas = Canvas::new(&mut p);
+        let crowd = found(&[[0.0, 0.0, 100.0, 20.0]; 3]);
+        let mut plates = Vec::new();
+        for d in crowd.items() {
+            let plate = a.place(&canvas, d, "person 0.90".into(), 11.0, 1.0, &plates);
+            plates.push(plate);
+        }
+        assert_eq!(plates[2].sides, plates[0].sides);
     }
 
     #[test]

@@ -22,8 +22,9 @@ mod encode;
 mod file;
 
 pub use encode::EncodedFormat;
-pub use file::Limits;
+pub use file::{JpegScan, Limits, scan_jpeg};
 
+use crate::yuv::{self, Coefficients};
 use crate::{Error, ErrorKind, Result};
 use saltica_tensor::{PixelFormat, Pixels};
 use std::fmt;
@@ -56,6 +57,12 @@ impl Image {
     /// A copy of any [`Pixels`] as packed RGB.
     pub fn from_pixels(pixels: &Pixels<'_>) -> Self {
         let (width, height) = (pixels.width(), pixels.height());
+        if pixels.format().is_yuv() {
+            let k = Coefficients::new(pixels.colorimetry());
+            let mut data = vec![0; width * height * 3];
+            data.chunks_exact_mut(width * 3).enumerate().for_each(|(y, row)| yuv::row(pixels, y, k, row));
+            return Image { width, height, data };
+        }
         let [r, g, b] = pixels.format().rgb_offsets();
         let mut data = Vec::with_capacity(width * height * 3);
         for y in 0..height {
