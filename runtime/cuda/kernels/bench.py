@@ -1,9 +1,9 @@
 """Checks and times the kernels of this folder on a GPU, against PyTorch in higher precision.
 
-    python3 bench.py CUBIN_DIR GROUP[,GROUP...] [--dry] [--out DIR]
+    python3 bench.py CUBIN_DIR GROUP[,GROUP...] [--dry | --emulate] [--out DIR]
 
 CUBIN_DIR holds UNIT.cubin for each unit, built for the GPU at hand. Inputs are fresh random numbers, outputs are poisoned before
-each run and what lies around them must keep its poison. `--dry` runs everything but the GPU (PyTorch on the CPU) to check this file.
+each run and what lies around them must keep its poison. `--dry` runs everything but the kernels, to check this file; `--emulate` runs the kernels on the CPU (emulate/emulate.hpp).
 """
 import ctypes, math, os, re, statistics, sys, time, traceback
 import numpy as np
@@ -12,7 +12,9 @@ import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DRY = "--dry" in sys.argv
-DEV = "cpu" if DRY else "cuda"
+EMU = "--emulate" in sys.argv  # run the kernels on the CPU (emulate/), checks only
+DEV = "cpu" if DRY or EMU else "cuda"
+ONLY = os.environ.get("ONLY", "")  # families with this in their names
 OUT = sys.argv[sys.argv.index("--out") + 1] if "--out" in sys.argv else "/tmp"
 LOG = open(os.path.join(OUT, f"bench_{sys.argv[2].replace(',', '_')}.log"), "w")
 
@@ -54,14 +56,17 @@ ACTS = {"none": 0, "relu": 1, "leaky": 2, "clip": 3, "sigmoid": 4, "silu": 5, "h
 class Driver:
     def __init__(self, folder):
         self.folder, self.modules, self.functions = folder, {}, {}
-        if not DRY:
+        if EMU:
+            import emulate
+            self.emulate = emulate
+        elif not DRY:
             torch.zeros(1, device="cuda")
             self.cu = ctypes.CDLL("libcuda.so.1")
 
-        self.sms = 132 if DRY else torch.cuda.get_device_properties(0).multi_processor_count
+        self.sms = 3 if DRY or EMU else torch.cuda.get_device_properties(0).multi_processor_count
 
     def occupancy(self, v):
-        if DRY:
+        if DRY or EMU:
             return 2
         if not hasattr(v, "occ"):
             n = ctypes.c_int()
@@ -80,7 +85,8 @@ class Driver:
         if key not in self.functions:
             if unit not in self.modules:
                 m = ctypes.c_void_p()
-                data = open(os.path.join(self.folder, unit + ".cubin"), "rb").read()
+                path = os.path.join(self.folder, unit)
+                data = open(path + ".cubin", "rb").read() if os.path.exists(path + ".cubin") else open(path + ".ptx", "rb").read() + b"\0"
                 self.check(self.cu.cuModuleLoadData(ctypes.byref(m), data), "load " + unit)
                 self.modules[unit] = m
             f = ctypes.c_void_p()
@@ -98,6 +104,8 @@ class Driver:
                     ("attrs", ctypes.c_void_p), ("n", ctypes.c_uint)]
 
     def launch(self, unit, name, params, grid, block, shared=0, pdl=False):
+        if EMU:
+            return self.emulate.launch(unit, name, params, tuple(grid) + (1,) * (3 - len(grid)), block)
         f = self.function(unit, name, shared)
         if DRY:
             return
@@ -114,7 +122,7 @@ class Driver:
 D = Driver(sys.argv[1])
 
 def sync():
-    if not DRY:
+    if DEV == "cuda":
         torch.cuda.synchronize()
 
 class Variant:
@@ -128,7 +136,7 @@ BY_NAME = {v.name: v for v in VARIANTS}
 
 def graph_us(launches, replays=5, rounds=3):
     """Median microseconds of one call of `launches`, captured once, replayed; events around the replays."""
-    if DRY:
+    if DEV == "cpu":
         launches()
         return 1.0
     s = torch.cuda.Stream()
@@ -323,7 +331,7 @@ def two(v):
     return v if isinstance(v, tuple) else (v, v)
 
 def workspace():
-    return torch.zeros(1 << 26, dtype=torch.int32, device=DEV), torch.zeros(1 << 16, dtype=torch.int32, device=DEV)
+    return torch.zeros(1 << (26 if DEV == "cuda" else 22), dtype=torch.int32, device=DEV), torch.zeros(1 << 16, dtype=torch.int32, device=DEV)
 
 def rel(out, ref):
     d = (out.double() - ref.double()).norm() / ref.double().norm().clamp(min=1e-30)
@@ -334,8 +342,9 @@ def check_conv_f16():
     g = torch.Generator(device=DEV).manual_seed(int(time.time()))
     R = lambda *s: torch.randn(*s, generator=g, device=DEV)
     worst, bad, ran = {}, 0, 0
-    for fam in ("conv_f16", "conv_f16c4", "conv1_f16", "conv3_f16", "conv3s2_f16", "conv_stem3_f16", "conv_stem6_f16"):
-        for case in f16_cases() if fam in ("conv_f16", "conv_f16c4") else extra_cases(fam):
+    for fam in ("conv_f16", "conv72_f16", "conv_f16c4", "conv1_f16", "conv3_f16", "conv3s2_f16", "conv_stem3_f16", "conv_stem6_f16"):
+        if ONLY not in fam: continue
+        for case in f16_cases() if fam in ("conv_f16", "conv_f16c4", "conv72_f16") else extra_cases(fam):
             n, h, w, cin, cout, k, s, p, d, act, res, od, (xp, xo), (yp, yo) = case
             k, s, p, d = map(two, (k, s, p, d))
             c4 = fam == "conv_f16c4" or "stem" in fam
@@ -438,8 +447,9 @@ def check_conv_i8():
     ws, sem = workspace()
     bad = ran = 0
     rng = np.random.default_rng(int(time.time()))
-    for fam in ("conv_i8", "conv_i8c4", "conv1_i8", "conv3_i8", "conv3s2_i8", "conv_stem3_i8", "conv_stem6_i8"):
-        for case in i8_cases() if fam in ("conv_i8", "conv_i8c4") else extra_i8(fam):
+    for fam in ("conv_i8", "conv72_i8", "conv_i8c4", "conv1_i8", "conv3_i8", "conv3s2_i8", "conv_stem3_i8", "conv_stem6_i8"):
+        if ONLY not in fam: continue
+        for case in i8_cases() if fam in ("conv_i8", "conv_i8c4", "conv72_i8") else extra_i8(fam):
             n, h, w, cin, cout, k, s, p, d, act, xd, od, xz, zero, scale, table, fb, (xp, xo), (yp, yo) = case
             k, s, p, d = map(two, (k, s, p, d))
             c4 = fam == "conv_i8c4" or "stem" in fam
@@ -488,13 +498,14 @@ def check_conv_i8():
 
 class Net:
     """yolov8 (n by default) at 640: buffers with concat homes, every convolution as a ConvCall, f16."""
-    def __init__(self, batch, size=640, widths=(16, 32, 64, 128, 256), depth=(1, 2, 2, 1), merge=True, seed=0):
+    def __init__(self, batch, size=640, widths=(16, 32, 64, 128, 256), depth=(1, 2, 2, 1), merge=True, seed=0, i8=False):
+        self.i8 = i8
         self.b, self.calls, self.steps, self.seed = batch, [], [], seed
         self.merge = merge
         self.g = torch.Generator(device="cpu").manual_seed(seed)
         w1, w2, w3, w4, w5 = widths
         n = batch
-        V = lambda s, c: View(n, s, s, c, torch.float16)
+        V = lambda s, c: View(n, s, s, c, torch.int8 if i8 else torch.float16)
         self.x = V(size, 4)
         s = [size >> i for i in range(6)]
         a0 = V(s[1], w1); self.conv("0", self.x, a0, 3, 2, cin=3)
@@ -530,6 +541,8 @@ class Net:
 
     def conv(self, name, x, y, k, s, act="silu", res=None, x2=None, up=0, cin=None):
         c = cin or x.c + (x2.c if x2 else 0)
+        if self.i8:
+            return self.conv_i8(name, x, y, k, s, c, x2, up, cin == 3)
         w = (torch.randn(y.c, c, k, k, generator=self.g) * 1.6 / math.sqrt(c * k * k)).half().to(DEV)
         bias = (torch.randn(y.c, generator=self.g) * 0.3).to(DEV)
         c4 = cin == 3
@@ -545,6 +558,18 @@ class Net:
         self.calls.append(call)
         self.steps.append(call)
 
+    def conv_i8(self, name, x, y, k, s, c, x2, up, c4):
+        w = torch.randint(-100, 100, (y.c, c, k, k), generator=self.g).to(torch.int8).to(DEV)
+        q = dict(mul=torch.full((y.c,), 1e-4, device=DEV), table=torch.arange(256, device=DEV).to(torch.uint8), pad=torch.zeros(16, dtype=torch.int8, device=DEV), scale=0.03)
+        call = ConvCall(x, y, pack(w, 16, c4), (k, k), (s, s), (k // 2, k // 2), bias=torch.zeros(y.c, dtype=torch.int32, device=DEV), x2=x2, up=up, h=y.h * s, wd=y.w * s, quant=q)
+        call.name, call.family = name, "conv_i8c4" if c4 else "conv_i8cat" if x2 else "conv_i8"
+        call.macs = call.m * y.c * c * k * k
+        call.bytes = (x.n * x.h * x.w * x.c) + (x2.n * x2.h * x2.w * x2.c if x2 else 0) + call.m * y.c + w.numel()
+        call.shape = (x.n, y.h, y.w, c, y.c, k, s, up, False, bool(x2), "i8")
+        call.x, call.y = x, y
+        self.calls.append(call)
+        self.steps.append(call)
+
     def sppf(self, sp):
         c = sp.c // 4
         p = S["SppfParams"]()
@@ -556,18 +581,19 @@ class Net:
 
     def c2f(self, name, x, y, n, shortcut, x2=None, up=0):
         c = y.c // 2
-        home = View(y.n, y.h, y.w, (2 + n) * c, torch.float16)
+        dt = y.buf.dtype
+        home = View(y.n, y.h, y.w, (2 + n) * c, dt)
         self.conv(name + ".cv1", x, home.slice(0, 2 * c), 1, 1, x2=x2, up=up)
         for i in range(n):
             src, dst = home.slice((1 + i) * c, c), home.slice((2 + i) * c, c)
-            mid = View(y.n, y.h, y.w, c, torch.float16)
+            mid = View(y.n, y.h, y.w, c, dt)
             self.conv(f"{name}.m{i}.cv1", src, mid, 3, 1)
             self.conv(f"{name}.m{i}.cv2", mid, dst, 3, 1, res=src if shortcut else None)
         self.conv(name + ".cv2", home, y, 1, 1)
 
     def detect(self, name, x):
         n, h, w = x.n, x.h, x.w
-        V = lambda c: View(n, h, w, c, torch.float16)
+        V = lambda c: View(n, h, w, c, x.buf.dtype)
         first = V(144)
         if self.merge:
             self.conv(name + ".01", x, first, 3, 1)
@@ -602,16 +628,17 @@ def candidates(call, batch, max_splits=8):
     """Variants and splits worth timing for a convolution."""
     out = []
     for v in VARIANTS:
-        plain = call.family == "conv_f16"
-        fits = (v.family == call.family or v.family == "conv3_f16" and plain and call.shape[5:7] == (3, 1) or v.family == "conv3s2_f16" and plain and call.shape[5:7] == (3, 2)
-                or v.family == "conv_stem3_f16" and call.family == "conv_f16c4" or v.family == "conv1_f16" and plain and call.shape[5:7] == (1, 1) and call.p.cin <= v.bk)
+        tag = "i8" if "i8" in call.family else "f16"
+        plain = call.family == "conv_" + tag
+        fits = (v.family == call.family or v.family == "conv3_" + tag and plain and call.shape[5:7] == (3, 1) or v.family == "conv3s2_" + tag and plain and call.shape[5:7] == (3, 2)
+                or v.family == "conv_stem3_" + tag and call.family == f"conv_{tag}c4" or v.family == "conv1_" + tag and plain and call.shape[5:7] == (1, 1) and call.p.cin <= v.bk and call.p.res_mode == 0)
         if not fits or v.name.endswith("_one") and call.p.cin > v.bk: continue
-        if v.family == "conv1_f16" and v.bk > call.p.cin * 1.5: continue
+        if v.family.startswith("conv1_") and v.bk > call.p.cin * 1.5 and v.bk > 64: continue
         if v.bn >= 2 * pad_to(call.p.cout, 16) and v.bn > 16: continue
         tiles = call.tiles(v)
         steps = -(-call.kb // v.bk)
         if tiles < 8 or (tiles > 40000): pass
-        if v.family != "conv1_f16" and v.bm >= 128 and tiles * 4 < 132 and batch == 1: continue
+        if not v.family.startswith("conv1_") and v.bm >= 128 and tiles * 4 < 132 and batch == 1: continue
         if v.bm <= 32 and tiles > 132 * 12: continue
         if v.bm <= 16 and tiles > 132 * 6: continue
         for splits in (1, 2, 4, 8):
@@ -623,13 +650,16 @@ def candidates(call, batch, max_splits=8):
 
 CHOICE = {}
 
-def tune(batches=(1, 8, 32), pdl=False):
+def tune(batches=(1, 4, 8, 32), pdl=False, i8=False):
     torch.backends.cudnn.allow_tf32 = False
     ws, sem = workspace()
     for batch in batches:
-        net = Net(batch)
-        net.x.buf.normal_()
-        for h in [c for c in net.calls]: h.y.t().normal_()
+        net = Net(batch, i8=i8)
+        if i8:
+            for c in net.calls: c.x.buf.copy_(torch.randint(-128, 128, c.x.buf.shape, device=DEV, dtype=torch.int8))
+        else:
+            net.x.buf.normal_()
+            for c in net.calls: c.y.t().normal_()
         done, rows, total, floor_total = {}, [], 0.0, 0.0
         reps = 20 if batch == 1 else 6 if batch == 8 else 3
         for c in net.calls:
@@ -648,22 +678,22 @@ def tune(batches=(1, 8, 32), pdl=False):
                 CHOICE[(batch, c.shape)] = best[0][1:]
             best = done[c.shape]
             us = best[0][0]
-            fl = max(2 * c.macs / 607e12, c.bytes / 4.3e12) * 1e6
+            fl = max(2 * c.macs / (1242e12 if i8 else 607e12), c.bytes / 4.3e12) * 1e6
             total += us; floor_total += fl
-            note(f"bs{batch:<3d}{c.name:10s} {str(c.shape):52s} {us:8.2f} us  {2 * c.macs / us / 1e6:7.1f} TFLOP/s {c.bytes / us / 1e3:7.0f} GB/s floor {fl:6.2f} ({fl / us * 100:3.0f} %)  "
+            note(f"{'i8 ' if i8 else ''}bs{batch:<3d}{c.name:10s} {str(c.shape):52s} {us:8.2f} us  {2 * c.macs / us / 1e6:7.1f} TFLOP/s {c.bytes / us / 1e3:7.0f} GB/s floor {fl:6.2f} ({fl / us * 100:3.0f} %)  "
                  + "  ".join(f"{n[4:]}/{s}:{u:.2f}" for u, n, s in best[:7]))
-        say(f"bs {batch}: sum of best conv times {total:.1f} us, roofline {floor_total:.1f} us, {len(done)} shapes")
+        say(f"{'int8' if i8 else 'f16'} bs {batch}: sum of best conv times {total:.1f} us, roofline {floor_total:.1f} us, {len(done)} shapes")
         del net
         if not DRY: torch.cuda.empty_cache()
 
-def whole(batches=(1, 8, 32)):
+def whole(batches=(1, 4, 8, 32), i8=False):
     ws, sem = workspace()
     for batch in batches:
-        net = Net(batch)
-        net.x.buf.normal_()
+        net = Net(batch, i8=i8)
+        if not i8: net.x.buf.normal_()
         def one(st, pdl):
             if isinstance(st, tuple):
-                launch_sppf(st[1], pdl)
+                launch_sppf(st[1], pdl, i8)
             else:
                 name, splits = CHOICE[(batch, st.shape)]
                 st.run(BY_NAME[name], splits, ws, sem, pdl)
@@ -693,10 +723,10 @@ def whole(batches=(1, 8, 32)):
         for label, f in (("", go), (" programmatic", lambda: go(True))) + (() if DRY else ((" branches", branches), (" branches programmatic", lambda: branches(True)))):
             try:
                 us = graph_us(f, 10, 7)
-                say(f"yolov8n f16 bs {batch} convolutions + sppf, one graph{label}: {us / 1000:.4f} ms")
+                say(f"yolov8n {'int8' if i8 else 'f16'} bs {batch} convolutions + sppf, one graph{label}: {us / 1000:.4f} ms")
             except Exception as e:
                 say("failed", label, e)
-        for label, f in (("", lambda: go(False)), (" programmatic", lambda: go(True))):
+        for label, f in () if i8 else (("", lambda: go(False)), (" programmatic", lambda: branches(True) if not DRY else go())):
             for st in net.calls: st.y.t().fill_(float("nan"))
             if label and not DRY:
                 s = torch.cuda.Stream()
@@ -711,8 +741,8 @@ def whole(batches=(1, 8, 32)):
         del net
         if not DRY: torch.cuda.empty_cache()
 
-def launch_sppf(p, pdl=False):
-    D.launch("pool", "sppf_f16_k5", p, (p.batch * p.c // 4, 1), 256, sppf_shared(p), pdl)
+def launch_sppf(p, pdl=False, i8=False):
+    D.launch("pool", "sppf_i8_k5" if i8 else "sppf_f16_k5", p, (p.batch * p.c // (8 if i8 else 4), 1), 256, sppf_shared(p), pdl)
 
 def sppf_shared(p):
     return 2 * p.h * p.w * 8
@@ -732,13 +762,13 @@ def prof():
             sync()
 
 GROUPS = {"prof": prof, "conv_f16": check_conv_f16, "conv_cat": check_conv_cat, "conv_i8": check_conv_i8, "tune": tune, "whole": whole,
-          "tune1": lambda: tune((1,)), "whole1": lambda: whole((1,))}
+          "tune_i8": lambda: tune(i8=True), "whole_i8": lambda: whole(i8=True), "tune1": lambda: (tune((1,)), tune((1,), i8=True)), "whole1": lambda: (whole((1,)), whole((1,), i8=True))}
 
 import bench_ops
 bench_ops.install(globals())
 
 def main():
-    if not DRY: say(torch.__version__, torch.cuda.get_device_name())
+    if DEV == "cuda": say(torch.__version__, torch.cuda.get_device_name())
     for gname in sys.argv[2].split(","):
         t = time.time()
         try:

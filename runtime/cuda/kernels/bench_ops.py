@@ -103,6 +103,17 @@ def install(B):
         check("ew LOOKUP", y, t[q.view(torch.uint8).long()], 0)
         a, c = torch.randn(4096, device=DEV).half(), torch.randn(4096, device=DEV).half()
         y = poison((4096,), torch.float16)
+        for ta, tb, ty in ((torch.float16, torch.float32, torch.float32), (torch.float32, torch.float16, torch.float16)):
+            home = poison((3, 100), ty)
+            u, w = torch.randn(3, 64, device=DEV).to(ta), torch.randn(3, 72, device=DEV).to(tb)
+            for n, f in (("COPY", lambda m, k: m), ("ADD", torch.add), ("SIGMOID", lambda m, k: torch.sigmoid(m)), ("SILU", lambda m, k: F.silu(m))):
+                p = fill("EwParams", a=u, b=w, dims=[1, 1, 1, 1, 3, 56], sa=[0, 0, 0, 0, 64, 1], sb=[0, 0, 0, 0, 72, 1], sy=[0, 0, 0, 0, 100, 1], ta=DT[ta], tb=DT[tb], ty=DT[ty], op=EW[n], count=168)
+                if ty == torch.float16: p.sy.s[4] = 96
+                p.y = home.data_ptr() + 16
+                launch("ew", "ew_rows", p, 1)
+                pitch = 96 if ty == torch.float16 else 100
+                got = torch.stack([home.flatten()[16 // home.element_size() + r * pitch:][:56] for r in range(3)])
+                check(f"ew_rows {n} {ty}", got, f(u[:, :56].double(), w[:, :56].double()).to(ty), 4e-4 if ty == torch.float16 else 1e-6)
         launch("ew", "ew_dense_f16", fill("EwParams", a=a, b=c, y=y, op=EW["ADD"], count=4096), 2)
         check("ew_dense_f16", y, (a.float() + c.float()).half(), 0)
 
@@ -169,11 +180,17 @@ def install(B):
                 y = poison(a.shape, dt)
                 launch("reduce", n, fill("SoftmaxParams", x=a, y=y, outer=dims((5, 3)), sx=[0] * 4 + [k * 3, 1], sy=[0] * 4 + [k * 3, 1], n=k, x_n=3, y_n=3, tx=DT[dt], ty=DT[dt]), 2 if n[-1] == "p" else 15)
                 check(f"{n} {dt}", y, torch.softmax(a.double(), 1).to(dt), tol)
-        a, g, c = torch.randn(9, 256, device=DEV), torch.randn(256, device=DEV), torch.randn(256, device=DEV)
+        for k in (3, 16, 21):
+            for lg in (0, 1):
+                a = torch.randn(2, k, 300, device=DEV) * 3 + (1e4 if lg else 0)
+                y = poison(a.shape, torch.float32)
+                launch("reduce", "softmax_lines", fill("SoftmaxParams", x=a, y=y, outer=dims((2, 300)), sx=[0] * 4 + [k * 300, 1], sy=[0] * 4 + [k * 300, 1], n=k, x_n=300, y_n=300, log=lg), 3)
+                check(f"softmax_lines {k} {lg}", y, (torch.log_softmax if lg else torch.softmax)(a.double(), 1).float(), 1e-6)
+        a, g, c = torch.randn(9, 256, device=DEV) + 3e4, torch.randn(256, device=DEV), torch.randn(256, device=DEV)
         y = poison(a.shape, torch.float32)
         launch("reduce", "norm", fill("NormParams", x=a, y=y, scale=g, bias=c, outer=dims((9,)), inner=dims((256,)), xo=[0] * 5 + [256], xi=[0] * 5 + [1], yo=[0] * 5 + [256], yi=[0] * 5 + [1],
                                       so=[0] * 6, si=[0] * 5 + [1], count=9, inner_count=256, epsilon=1e-5), 9)
-        check("norm", y, F.layer_norm(a.double(), (256,), g.double(), c.double(), 1e-5).float(), 1e-6)
+        check("norm", y, F.layer_norm(a.double(), (256,), g.double(), c.double(), 1e-5).float(), 3e-6)
         for n, k in ((8400, 300), (24000, 300), (50, 50), (33600, 1000)):
             for smallest in (0, 1):
                 a = torch.randint(0, 2000, (2, n), device=DEV).float() / 7

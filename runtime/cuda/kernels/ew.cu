@@ -294,3 +294,49 @@ DEV void ew_dense(const EwParams& p) {
 }
 KERNEL __launch_bounds__(256) ew_dense_f16(const __grid_constant__ EwParams p) { ew_dense<true>(p); }
 KERNEL __launch_bounds__(256) ew_dense_f32(const __grid_constant__ EwParams p) { ew_dense<false>(p); }
+
+// Rows of neighbouring elements, eight a thread: dims 4 and 5 are rows and their length (a multiple of 8), strides of dim 4 lead from
+// row to row, everything aligned to 16 bytes. Operands and result are f16 or f32, each for itself: the casts, sums and
+// sigmoids that lie between a convolution and a slice of a model's output.
+KERNEL __launch_bounds__(256) ew_rows(const __grid_constant__ EwParams p) {
+    let_next_start();
+    wait_previous();
+    const u32 pieces = (u32)p.dims.n[5] / 8, i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= (u32)p.dims.n[4] * pieces) return;
+    const u32 row = i / pieces;
+    const i64 at = (i64)(i - row * pieces) * 8;
+    auto get = [&](u64 base, i64 e, i32 t, f32 (&v)[8]) {
+        if (t == DT_F16) {
+            const Vec4 q = *(const Vec4*)(base + e * 2);
+#pragma unroll
+            for (int k = 0; k < 4; k++) v[2 * k] = h2lo(q.v[k]), v[2 * k + 1] = h2hi(q.v[k]);
+        } else {
+            const Vec4 q = *(const Vec4*)(base + e * 4), r = *(const Vec4*)(base + e * 4 + 16);
+#pragma unroll
+            for (int k = 0; k < 4; k++) v[k] = __uint_as_float(q.v[k]), v[k + 4] = __uint_as_float(r.v[k]);
+        }
+    };
+    f32 x[8], z[8];
+    get(p.a, (i64)row * p.sa.s[4] + at, p.ta, x);
+    if (p.op >= EW_ADD) get(p.b, (i64)row * p.sb.s[4] + at, p.tb, z);
+    const bool exact = p.ty == DT_F32;
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        switch (p.op) {
+            case EW_ADD: x[k] = add_rn(x[k], z[k]); break;
+            case EW_SUB: x[k] = add_rn(x[k], -z[k]); break;
+            case EW_MUL: x[k] = mul_rn(x[k], z[k]); break;
+            case EW_RELU: x[k] = at_least(x[k], 0.f); break;
+            case EW_SIGMOID: x[k] = exact ? sigmoid_exact(x[k]) : sigmoid_fast(x[k]); break;
+            case EW_SILU: x[k] = exact ? mul_rn(x[k], sigmoid_exact(x[k])) : x[k] * sigmoid_fast(x[k]); break;
+            default: break;
+        }
+    }
+    const i64 to = (i64)row * p.sy.s[4] + at;
+    if (p.ty == DT_F16) {
+        *(Vec4*)(p.y + to * 2) = Vec4{{f2h2(x[0], x[1]), f2h2(x[2], x[3]), f2h2(x[4], x[5]), f2h2(x[6], x[7])}};
+    } else {
+        *(Vec4*)(p.y + to * 4) = Vec4{{__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3])}};
+        *(Vec4*)(p.y + to * 4 + 16) = Vec4{{__float_as_uint(x[4]), __float_as_uint(x[5]), __float_as_uint(x[6]), __float_as_uint(x[7])}};
+    }
+}

@@ -166,14 +166,46 @@ DEV void softmax(const SoftmaxParams& p) {
     f32 sum = 0.f;
     for (i32 i = first; i < p.n; i += step) sum += expf(load_f32(p.x, ix + (i64)i * p.x_n, p.tx) - top);
     sum = all(sum, true);
-    const f32 scale = div_rn(1.f, sum), shift = top + logf(sum);
+    const f32 scale = div_rn(1.f, sum), log_sum = logf(sum);
     for (i32 i = first; i < p.n; i += step) {
         const f32 v = load_f32(p.x, ix + (i64)i * p.x_n, p.tx);
-        store_f32(p.y, iy + (i64)i * p.y_n, p.ty, p.log ? v - shift : expf(v - top) * scale);
+        store_f32(p.y, iy + (i64)i * p.y_n, p.ty, p.log ? (v - top) - log_sum : expf(v - top) * scale);
     }
 }
 KERNEL __launch_bounds__(256) softmax_warp(const __grid_constant__ SoftmaxParams p) { softmax<false>(p); }
 KERNEL __launch_bounds__(256) softmax_block(const __grid_constant__ SoftmaxParams p) { softmax<true>(p); }
+
+// A thread for each line, for short lines whose neighbours lie side by side (the last of the outer dims has stride 1): a warp then
+// reads and writes runs.
+KERNEL __launch_bounds__(256) softmax_lines(const __grid_constant__ SoftmaxParams p) {
+    let_next_start();
+    wait_previous();
+    const u32 line = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 lines = 1;
+#pragma unroll
+    for (int d = 0; d < 6; d++) lines *= p.outer.n[d];
+    if (line >= lines) return;
+    i64 ix, iy;
+    locate(p.outer, line, p.sx, p.sy, ix, iy);
+    constexpr int KEPT = 16;
+    f32 v[KEPT];
+    f32 top = -INFINITY_F32;
+#pragma unroll
+    for (int i = 0; i < KEPT; i++)
+        if (i < p.n) top = fmaxf(top, v[i] = load_f32(p.x, ix + (i64)i * p.x_n, p.tx));
+    for (i32 i = KEPT; i < p.n; i++) top = fmaxf(top, load_f32(p.x, ix + (i64)i * p.x_n, p.tx));
+    f32 sum = 0.f;
+#pragma unroll
+    for (int i = 0; i < KEPT; i++)
+        if (i < p.n) sum += expf(v[i] - top);
+    for (i32 i = KEPT; i < p.n; i++) sum += expf(load_f32(p.x, ix + (i64)i * p.x_n, p.tx) - top);
+    const f32 scale = div_rn(1.f, sum), log_sum = logf(sum);
+    auto out = [&](i32 i, f32 x) { store_f32(p.y, iy + (i64)i * p.y_n, p.ty, p.log ? (x - top) - log_sum : expf(x - top) * scale); };
+#pragma unroll
+    for (int i = 0; i < KEPT; i++)
+        if (i < p.n) out(i, v[i]);
+    for (i32 i = KEPT; i < p.n; i++) out(i, load_f32(p.x, ix + (i64)i * p.x_n, p.tx));
+}
 
 KERNEL __launch_bounds__(256) norm(const __grid_constant__ NormParams p) {
     __shared__ f32 parts[8];
@@ -191,18 +223,20 @@ KERNEL __launch_bounds__(256) norm(const __grid_constant__ NormParams p) {
         return r;
     };
     const u32 n = p.inner_count;
+    // Numbers are taken less the first, so that a large offset common to all costs no digits.
+    const f32 pivot = load_f32(p.x, xo, p.tx);
     f32 sum = 0.f;
-    for (u32 i = threadIdx.x; i < n; i += 256) sum += load_f32(p.x, xo + place(p.inner, p.xi, i), p.tx);
+    for (u32 i = threadIdx.x; i < n; i += 256) sum += load_f32(p.x, xo + place(p.inner, p.xi, i), p.tx) - pivot;
     const f32 mean = all(sum) / (f32)n;
     f32 squares = 0.f;
     for (u32 i = threadIdx.x; i < n; i += 256) {
-        const f32 d = load_f32(p.x, xo + place(p.inner, p.xi, i), p.tx) - mean;
+        const f32 d = load_f32(p.x, xo + place(p.inner, p.xi, i), p.tx) - pivot - mean;
         squares += d * d;
     }
     const f32 scale = div_rn(1.f, sqrtf(all(squares) / (f32)n + p.epsilon));
     for (u32 i = threadIdx.x; i < n; i += 256) {
         const i64 si = so + place(p.inner, p.si, i);
-        f32 v = (load_f32(p.x, xo + place(p.inner, p.xi, i), p.tx) - mean) * scale * load_f32(p.scale, si, p.ts);
+        f32 v = (load_f32(p.x, xo + place(p.inner, p.xi, i), p.tx) - pivot - mean) * scale * load_f32(p.scale, si, p.ts);
         if (p.bias) v += load_f32(p.bias, si, p.ts);
         store_f32(p.y, yo + place(p.inner, p.yi, i), p.ty, v);
     }

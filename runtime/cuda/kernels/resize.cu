@@ -42,31 +42,58 @@ KERNEL __launch_bounds__(256, 2) resize(const __grid_constant__ ResizeParams p) 
     store_f32(p.y, (i64)n * p.y_img + (i64)c * p.y_ch + (i64)oy * p.y_row + (i64)ox * p.y_pix, p.ty, sum);
 }
 
-DEV f32 mirrored(f32 v, f32 lo, f32 hi) {
-    const f32 range = hi - lo;
+// Where a position outside comes to lie: `fold` of graph/ops/grid_sample.rs.
+DEV f32 folded(const GridSampleParams& p, f32 v, i32 size) {
+    if (p.outside == 0) return v;
+    if (p.outside == 1) return fminf(fmaxf(v, 0.f), (f32)size - 1.f);
+    const f32 low = p.align_corners ? 0.f : -0.5f, high = p.align_corners ? (f32)size - 1.f : (f32)size - 0.5f;
+    if (v >= low && v <= high) return v;
+    const f32 range = high - low;
     if (range <= 0.f) return 0.f;
-    v = fabsf(v - lo);
-    const f32 over = floorf(v / range), part = v - over * range;
-    return fmodf(over, 2.f) == 0.f ? lo + part : hi - part;
+    const f32 away = v < low ? low - v : v - high;
+    const f32 flips = floorf(div_rn(away, range)), rest = fmodf(away, range);
+    return (v < low) == (fmodf(flips, 2.f) == 0.f) ? low + rest : high - rest;
 }
 
-struct Sampler {
-    const GridSampleParams& p;
-    i64 base;
-    __device__ __forceinline__ f32 pixel(f32 fy, f32 fx) const {
-        i32 y, x;
-        if (p.outside == 2) {
-            const f32 lo = p.align_corners ? 0.f : -0.5f;
-            fy = mirrored(fy, lo, p.align_corners ? (f32)(p.h - 1) : (f32)p.h - 0.5f);
-            fx = mirrored(fx, lo, p.align_corners ? (f32)(p.w - 1) : (f32)p.w - 0.5f);
-        }
-        if (p.outside == 0 && (fy < 0.f || fx < 0.f || fy > (f32)(p.h - 1) || fx > (f32)(p.w - 1))) return 0.f;
-        // Folding a whole number gives one up to rounding.
-        y = (i32)fminf(fmaxf(rintf(fy), 0.f), (f32)(p.h - 1));
-        x = (i32)fminf(fmaxf(rintf(fx), 0.f), (f32)(p.w - 1));
-        return load_f32(p.x, base + (i64)y * p.x_row + (i64)x * p.x_pix, p.t);
+// The pixels along one axis that a value is made of, and their weights; at < 0: outside, counts for nothing. Every product and sum
+// rounds on its own, as on the CPU: the cubic weights cancel.
+struct Taps { i32 at[4]; f32 w[4]; };
+
+DEV Taps taps_of(const GridSampleParams& p, f32 v, i32 size) {
+    if (v != v) v = -1.f;
+    v = p.align_corners ? mul_rn(div_rn(add_rn(v, 1.f), 2.f), (f32)size - 1.f) : div_rn(add_rn(mul_rn(add_rn(v, 1.f), (f32)size), -1.f), 2.f);
+    if (p.mode != 2) v = folded(p, v, size);
+    const f32 first = floorf(v), t = add_rn(v, -first);
+    Taps r;
+    f32 from = first;
+    if (p.mode == 1) {
+        from = rintf(v);
+        r.w[0] = 1.f;
+        r.w[1] = r.w[2] = r.w[3] = 0.f;
+    } else if (p.mode == 0) {
+        r.w[0] = add_rn(1.f, -t);
+        r.w[1] = t;
+        r.w[2] = r.w[3] = 0.f;
+    } else {
+        const f32 a = -0.75f;
+        auto near = [&](f32 d) { return add_rn(mul_rn(mul_rn(add_rn(mul_rn(a + 2.f, d), -(a + 3.f)), d), d), 1.f); };
+        auto far = [&](f32 d) { return add_rn(mul_rn(add_rn(mul_rn(add_rn(mul_rn(a, d), -5.f * a), d), 8.f * a), d), -4.f * a); };
+        from = first - 1.f;
+        r.w[0] = far(add_rn(t, 1.f));
+        r.w[1] = near(t);
+        r.w[2] = near(add_rn(1.f, -t));
+        r.w[3] = far(add_rn(2.f, -t));
     }
-};
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        f32 at = from + (f32)k;
+        const bool used = k < (p.mode == 1 ? 1 : p.mode == 0 ? 2 : 4);
+        // Folding a whole number gives one up to rounding.
+        if (p.outside != 0) at = fminf(fmaxf(rintf(folded(p, at, size)), 0.f), (f32)size - 1.f);
+        r.at[k] = used && at >= 0.f && at < (f32)size ? (i32)at : -1;
+    }
+    return r;
+}
 
 KERNEL __launch_bounds__(256) grid_sample(const __grid_constant__ GridSampleParams p) {
     let_next_start();
@@ -75,44 +102,17 @@ KERNEL __launch_bounds__(256) grid_sample(const __grid_constant__ GridSamplePara
     if (i >= (u32)(p.batch * p.channels * p.oh * p.ow)) return;
     const i32 ox = i % p.ow, oy = i / p.ow % p.oh, c = i / (p.ow * p.oh) % p.channels, n = i / (p.ow * p.oh) / p.channels;
     const i64 g = (i64)n * p.g_img + (i64)oy * p.g_row + (i64)ox * p.g_pix;
-    f32 gx = load_f32(p.grid, g, p.t), gy = load_f32(p.grid, g + p.g_xy, p.t);
-    if (gx != gx) gx = -1.f;
-    if (gy != gy) gy = -1.f;
-    auto position = [&](f32 v, i32 size) {
-        return p.align_corners ? (v + 1.f) / 2.f * (f32)(size - 1) : ((v + 1.f) * (f32)size - 1.f) / 2.f;
-    };
-    f32 x = position(gx, p.w), y = position(gy, p.h);
-    const f32 lo = p.align_corners ? 0.f : -0.5f;
-    const f32 hx = p.align_corners ? (f32)(p.w - 1) : (f32)p.w - 0.5f, hy = p.align_corners ? (f32)(p.h - 1) : (f32)p.h - 0.5f;
-    if (p.mode == 2) {
-        // Cubic folds its sixteen pixels, not the position.
-    } else if (p.outside == 1) {
-        x = fminf(fmaxf(x, 0.f), (f32)(p.w - 1));
-        y = fminf(fmaxf(y, 0.f), (f32)(p.h - 1));
-    } else if (p.outside == 2) {
-        x = mirrored(x, lo, hx);
-        y = mirrored(y, lo, hy);
+    const Taps across = taps_of(p, load_f32(p.grid, g, p.t), p.w), down = taps_of(p, load_f32(p.grid, g + p.g_xy, p.t), p.h);
+    const i64 base = (i64)n * p.x_img + (i64)c * p.x_ch;
+    f32 sum = 0.f;
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        if (down.at[j] < 0) continue;
+        f32 line = 0.f;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (across.at[k] >= 0) line = add_rn(line, mul_rn(load_f32(p.x, base + (i64)down.at[j] * p.x_row + (i64)across.at[k] * p.x_pix, p.t), across.w[k]));
+        sum = add_rn(sum, mul_rn(line, down.w[j]));
     }
-    const Sampler s{p, (i64)n * p.x_img + (i64)c * p.x_ch};
-    f32 r;
-    if (p.mode == 1) {
-        r = s.pixel(rintf(y), rintf(x));
-    } else if (p.mode == 0) {
-        const f32 x0 = floorf(x), y0 = floorf(y), dx = x - x0, dy = y - y0;
-        r = (1.f - dy) * ((1.f - dx) * s.pixel(y0, x0) + dx * s.pixel(y0, x0 + 1.f)) +
-            dy * ((1.f - dx) * s.pixel(y0 + 1.f, x0) + dx * s.pixel(y0 + 1.f, x0 + 1.f));
-    } else {
-        const f32 x0 = floorf(x), y0 = floorf(y), a = -0.75f;
-        auto weight = [&](f32 d) {
-            d = fabsf(d);
-            return d <= 1.f ? ((a + 2.f) * d - (a + 3.f)) * d * d + 1.f : ((a * d - 5.f * a) * d + 8.f * a) * d - 4.f * a;
-        };
-        r = 0.f;
-        for (i32 j = -1; j <= 2; j++) {
-            f32 line = 0.f;
-            for (i32 k = -1; k <= 2; k++) line += weight(x - x0 - (f32)k) * s.pixel(y0 + (f32)j, x0 + (f32)k);
-            r += weight(y - y0 - (f32)j) * line;
-        }
-    }
-    store_f32(p.y, (i64)n * p.y_img + (i64)c * p.y_ch + (i64)oy * p.y_row + (i64)ox * p.y_pix, p.t, r);
+    store_f32(p.y, (i64)n * p.y_img + (i64)c * p.y_ch + (i64)oy * p.y_row + (i64)ox * p.y_pix, p.t, sum);
 }
