@@ -3,6 +3,7 @@ use super::flags::{DetectFlags, RunFlags, ShapeFlags, find};
 use super::ui::{Stop, Ui};
 use saltica::bench::{
     FrameTime, MemoryUse, OpRow, Plan, StepTime, Summary, by_op, measure, memory_use, milliseconds, stages,
+    summarize,
 };
 use saltica::inputs::{self, Simulator};
 use saltica::models::Model;
@@ -71,6 +72,8 @@ struct BenchRecord {
     first_run_ms: f64,
     preprocess_ms: Option<Summary>,
     infer_ms: Summary,
+    /// A run on the GPU by its own clock, without copies.
+    device_ms: Option<Summary>,
     postprocess_ms: Option<Summary>,
     total_ms: Summary,
     per_second: f64,
@@ -119,6 +122,10 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
         .map(|f| f.shape.dims().to_vec())
         .collect();
     let (arena_bytes, weight_bytes) = (executor.report().arena_bytes, executor.report().weight_bytes);
+    let device = executor
+        .device_time(frames.len().clamp(1, 1000))
+        .map_err(Error::from)?
+        .and_then(|times| summarize(&times.into_iter().map(milliseconds).collect::<Vec<_>>()));
     let steps = if args.profile { Some(profile(executor, frames.len().clamp(1, 100))?) } else { None };
     let all = stages(&frames).ok_or_else(|| Error::new(ErrorKind::Run, "no run was measured"))?;
     let detection = matches!(subject, Subject::Detection(..));
@@ -140,6 +147,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
         first_run_ms: milliseconds(first),
         preprocess_ms: detection.then_some(all.preprocess),
         infer_ms: all.infer,
+        device_ms: device,
         postprocess_ms: detection.then_some(all.postprocess),
         total_ms: all.total,
         per_second: batch as f64 * 1e3 / all.total.mean,
@@ -320,6 +328,7 @@ fn text(r: &BenchRecord, style: Style) -> String {
     for (name, s) in [
         ("preprocess", r.preprocess_ms),
         ("infer", Some(r.infer_ms)),
+        ("on the device", r.device_ms),
         ("postprocess", r.postprocess_ms),
         ("total", r.preprocess_ms.map(|_| r.total_ms)),
     ] {

@@ -193,7 +193,7 @@ fn plan_all(args: &Args, size: Option<(usize, usize)>, session: &mut Session) ->
 /// Steps that run on the plain reference kernel, by op.
 fn fallbacks(plan: &Plan) -> Vec<Count> {
     let mut counts = BTreeMap::new();
-    for step in plan.steps.iter().filter(|s| s.kernel.label().starts_with("reference")) {
+    for step in plan.steps.iter().filter(|s| s.kernel.starts_with("reference")) {
         *counts.entry(step.op.clone()).or_insert(0) += 1;
     }
     counts.into_iter().map(|(name, count)| Count { name, count }).collect()

@@ -10,6 +10,7 @@ mod inspect;
 mod models;
 mod saver;
 mod sim;
+mod tune;
 mod ui;
 
 use clap::{Parser, Subcommand};
@@ -58,6 +59,7 @@ enum Command {
     Bench(bench::Args),
     Eval(eval::Args),
     Doctor(doctor::Args),
+    Tune(tune::Args),
     Sim(sim::Args),
     Models(models::Args),
 }
@@ -79,6 +81,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(a) => bench::run(&a, &mut ui),
         Command::Eval(a) => eval::run(&a, &mut ui),
         Command::Doctor(a) => doctor::run(&a, &mut ui),
+        Command::Tune(a) => tune::run(&a, &mut ui),
         Command::Sim(a) => sim::run(&a, &mut ui),
         Command::Models(a) => models::run(&a, &mut ui),
     };
