@@ -3,13 +3,16 @@
 
     cargo build --release -p saltica-pipeline --example tracks
     target/release/examples/tracks make DIR
-    python3 tests/bench/tracking.py DIR [--tracks target/release/examples/tracks]
+    python3 tests/bench/tracking.py DIR [--tracks target/release/examples/tracks] [--detector target/release/saltica]
+
+With --detector, what saltica-nano sees in the frames themselves is followed, too.
 
 Needs numpy, trackers 2.6 (Roboflow's ByteTrackTracker, with its default parameters but for a lost time of 4 s, which is
 Saltica's, and the frame rate) and trackeval 1.3. Every table row is scored by TrackEval here; the last line says how far the
 program's own scores are from TrackEval's.
 """
 import argparse
+import json
 import pathlib
 import subprocess
 import warnings
@@ -27,9 +30,29 @@ def read(path):
     for line in open(path):
         if line.startswith("frame "):
             frames.append((line.split()[1], []))
-        else:
+        elif frames:
             frames[-1][1].append([float(v) for v in line.split()])
     return frames
+
+
+def detect(program, truth, tracks):
+    """Looks at the frames of a truth file with the program's own model; writes what it saw, and the tracks of that."""
+    address = open(truth).readline().strip()
+    numbers = [round(float(time) * 30) for time, _ in read(truth)]
+    step = int(np.gcd.reduce(np.diff(numbers)))
+    clip = f"{address}{'&' if '?' in address else '?'}frames={numbers[-1] // step + 1}&step={step}"
+    lines = subprocess.run(
+        [program, "detect", clip, "--json", "--conf", "0.1", "--no-save"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    frames = {r["frame_id"] * step: r["detections"] for r in map(json.loads, lines) if r["type"] == "frame"}
+    stem = truth.with_name(truth.stem + "-nano")
+    stem.with_suffix(".truth").write_text(truth.read_text())
+    with open(stem.with_suffix(".seen"), "w") as f:
+        for n in numbers:
+            f.write(f"frame {n / 30:.6f}\n")
+            for d in frames[n]:
+                f.write(f"{d['class_id']} {d['score']:.4f} {' '.join(f'{v:.2f}' for v in d['box'])}\n")
+    subprocess.run([tracks, "follow", stem.with_suffix(".seen"), stem.with_suffix(".tracks")], check=True)
 
 
 def bytetrack(seen, out, fps):
@@ -102,9 +125,14 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("dir", type=pathlib.Path)
     p.add_argument("--tracks", default="target/release/examples/tracks")
+    p.add_argument("--detector", help="the program")
     args = p.parse_args()
+    if args.detector:
+        for truth in sorted(args.dir.glob("*fps*.truth")):
+            if not truth.stem.endswith("-nano"):
+                detect(args.detector, truth, args.tracks)
     worst = 0.0
-    print(f"{'':32} {'IDF1':>7} {'HOTA':>7} {'DetA':>7} {'AssA':>7} {'MOTA':>7} {'switches':>8} {'missed':>7} {'false':>6}")
+    print(f"{'':37} {'IDF1':>7} {'HOTA':>7} {'DetA':>7} {'AssA':>7} {'MOTA':>7} {'switches':>8} {'missed':>7} {'false':>6}")
     for seen in sorted(args.dir.glob("*.seen")):
         name = seen.stem
         truth = read(seen.with_suffix(".truth"))
@@ -120,7 +148,7 @@ def main():
                 worst = max(worst, abs(value - s[key]))
             label = f"{name} {'Saltica' if who == 'tracks' else 'ByteTrack'}"
             fractions = " ".join(f"{s[k]:7.4f}" for k in ("IDF1", "HOTA", "DetA", "AssA", "MOTA"))
-            print(f"{label:32} {fractions} {s['switches']:8.0f} {s['missed']:7.0f} {s['false']:6.0f}")
+            print(f"{label:37} {fractions} {s['switches']:8.0f} {s['missed']:7.0f} {s['false']:6.0f}")
     print(f"largest difference between the program's scores and TrackEval's: {worst:.5f}")
 
 

@@ -5,7 +5,7 @@
 //! their scores. `... -- truth DIR` writes the truth alone. `... -- follow NAME.seen NAME.tracks` follows what any
 //! detector saw; `... -- score NAME.truth NAME.tracks ...` scores what any tracker made of it.
 //!
-//! The files are text: `frame SECONDS` begins a frame; then, one a line, `id class ignore x0 y0 x1 y1` (truth),
+//! The files are text, the truth with the camera's address on top: `frame SECONDS` begins a frame; then, one a line, `id class ignore x0 y0 x1 y1` (truth),
 //! `class score x0 y0 x1 y1` (seen) or `id class x0 y0 x1 y1` (tracks).
 
 use std::fmt::Write as _;
@@ -79,7 +79,7 @@ fn make(dir: &Path, all: bool) -> Result<(), Anything> {
         let mut sim = Sim::open(&SimSpec::parse(uri)?)?;
         let mut buf = FrameBuf::default();
         let mut dice = Dice(0x5eed);
-        let (mut truth, mut seen) = (String::new(), String::new());
+        let (mut truth, mut seen) = (format!("{uri}\n"), String::new());
         for n in (0..*frames).step_by(*every as usize) {
             if dice.unit() * 100.0 < f64::from(*lost) {
                 continue;
