@@ -13,6 +13,7 @@ use kernels::Choice;
 use saltica_core::{Backend, Error, ErrorKind, Kernel, LayoutChoice, Reference, StepDesc};
 use saltica_models::graph::ops::{Conv, ConvInteger, QuantConv};
 use saltica_models::graph::{Op, OutFact};
+use saltica_tensor::DType;
 use std::sync::Arc;
 
 /// Runs plans on the CPU with the widest instructions it has and a pool of threads.
@@ -20,8 +21,9 @@ pub struct CpuBackend {
     isa: Isa,
     pool: Arc<Pool>,
     convs: Cache<Conv, PackedConv>,
-    quant_convs: Cache<QuantConv, PackedQuantConv>,
-    integer_convs: Cache<ConvInteger, PackedConvInteger>,
+    // How bytes are packed depends on whether x is signed.
+    quant_convs: Cache<(QuantConv, DType), PackedQuantConv>,
+    integer_convs: Cache<(ConvInteger, DType), PackedConvInteger>,
 }
 
 impl CpuBackend {

@@ -7,6 +7,8 @@
 //!
 //! To add a source: one file here and one line in [`SCHEMES`].
 
+#[cfg(test)]
+mod conformance;
 mod counters;
 mod gst;
 mod jpeg;

@@ -312,8 +312,7 @@ impl Source for GstSource {
         let live = !matches!(self.origin, Origin::File(_));
         self.running = Some(Running { pipeline, live, caps: None, first: None });
         // Only its first picture says that it works.
-        loop {
-            let Some(running) = &mut self.running else { break };
+        while let Some(running) = &mut self.running {
             if let Some(sample) = running.pipeline.pull(Duration::from_millis(50)) {
                 running.first = Some(sample);
                 break;

@@ -13,7 +13,7 @@ mod buffers;
 mod camera;
 #[cfg(test)]
 #[allow(unsafe_code)]
-mod fake;
+pub(crate) mod fake;
 mod negotiate;
 #[allow(unsafe_code)]
 mod sys;
@@ -33,7 +33,16 @@ use crate::frame::{Frame, Lender, Pool, monotonic};
 use crate::{Error, ErrorKind, Result};
 use buffers::Filled;
 use camera::Camera;
-use sys::{Driver, Node, Request};
+use sys::{Node, Request};
+
+pub(crate) use sys::Driver;
+pub use sys::{Allocate, Block};
+
+/// A pixel format's code, for tests of others.
+#[cfg(test)]
+pub(crate) fn code(name: &[u8; 4]) -> u32 {
+    abi::fourcc(name)
+}
 
 /// What a failed system call means for the source.
 fn failed(doing: &str, e: &io::Error) -> Error {
@@ -60,13 +69,14 @@ fn failed(doing: &str, e: &io::Error) -> Error {
 }
 
 /// Opens the driver anew.
-type Opener = Box<dyn FnMut() -> io::Result<Arc<dyn Driver>> + Send>;
+pub(crate) type Opener = Box<dyn FnMut() -> io::Result<Arc<dyn Driver>> + Send>;
 
 /// A camera.
 pub struct V4l2Source {
     place: String,
     options: Options,
     opener: Opener,
+    allocator: Option<Arc<dyn Allocate>>,
     camera: Option<Camera>,
     pool: Arc<Pool>,
     decoder: jpeg::Decoder,
@@ -104,10 +114,11 @@ impl V4l2Source {
         Ok(Self::with(path.display().to_string(), uri.options().clone(), Box::new(opener)))
     }
 
-    fn with(place: String, options: Options, opener: Opener) -> V4l2Source {
+    pub(crate) fn with(place: String, options: Options, opener: Opener) -> V4l2Source {
         V4l2Source {
             place,
             opener,
+            allocator: None,
             camera: None,
             pool: Pool::new(options.buffers.unwrap_or(6) as usize),
             options,
@@ -115,6 +126,15 @@ impl V4l2Source {
             errors: 0,
             sequence: 0,
         }
+    }
+
+    /// A camera whose driver writes into memory that `allocator` provides, where the driver can (else into its own, which
+    /// [`Opened::note`] says with the reason).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Uri`] when the address names no device.
+    pub fn with_memory(uri: &SourceUri, allocator: Arc<dyn Allocate>) -> Result<V4l2Source> {
+        Ok(V4l2Source { allocator: Some(allocator), ..Self::new(uri)? })
     }
 
     fn device_error(&mut self, e: &io::Error) -> Result<Next> {
@@ -234,7 +254,8 @@ impl Source for V4l2Source {
             }
             e
         })?;
-        let camera = Camera::start(driver, &self.options).map_err(|e| e.at(&self.place))?;
+        let camera =
+            Camera::start(driver, &self.options, self.allocator.as_deref()).map_err(|e| e.at(&self.place))?;
         self.errors = 0;
         self.sequence = 0;
         let opened = Opened {
