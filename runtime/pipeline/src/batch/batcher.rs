@@ -155,10 +155,9 @@ pub struct Batcher {
     running: Option<(usize, usize)>,
     given_up: VecDeque<(Ticket, Reason)>,
     dropped: [u64; REASONS],
-    forgotten: u64,
 }
 
-/// Given-up frames that wait to be fetched.
+/// Given-up frames that wait to be fetched; beyond that the oldest are only counted.
 const GIVEN_UP: usize = 1024;
 /// Rate and input size are looked at again after this long.
 const REVIEW: Duration = Duration::from_millis(250);
@@ -217,7 +216,6 @@ impl Batcher {
             running: None,
             given_up: VecDeque::with_capacity(GIVEN_UP),
             dropped: [0; REASONS],
-            forgotten: 0,
         };
         batcher.set_caps();
         Ok(batcher)
@@ -430,7 +428,6 @@ impl Batcher {
         self.dropped[reason as usize] += 1;
         if self.given_up.len() == GIVEN_UP {
             self.given_up.pop_front();
-            self.forgotten += 1;
         }
         self.given_up.push_back((frame, reason));
     }

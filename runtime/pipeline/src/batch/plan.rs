@@ -199,6 +199,9 @@ impl Planner {
     ) -> Option<f64> {
         let Device { times, cap, pressure, .. } = device;
         let jobs = &self.jobs[..self.count];
+        if lost >= below {
+            return None;
+        }
         let mut cost = lost;
         let mut j = i;
         while i < jobs.len() {

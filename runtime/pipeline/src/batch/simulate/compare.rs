@@ -17,7 +17,7 @@ pub fn devices() -> Vec<(&'static str, Machine, bool)> {
     vec![
         // A CPU: every frame takes the same time.
         ("cpu", Machine::measured(&cpu), false),
-        // Jetson Orin, YOLOv5s INT8 at 640: published in NVIDIA-AI-IOT/cuDLA-samples, not measured here.
+        // Jetson Orin, YOLOv5s INT8 at 672: published in NVIDIA-AI-IOT/cuDLA-samples, not measured here.
         (
             "orin",
             Machine::measured(&[(1, 1.82e-3), (2, 2.91e-3), (4, 4.99e-3), (8, 9.19e-3), (16, 16.87e-3)]),
