@@ -12,6 +12,7 @@ mod conformance;
 mod counters;
 mod gst;
 mod jpeg;
+mod machine;
 mod options;
 pub mod sim;
 mod simulated;
@@ -24,10 +25,11 @@ use std::time::Duration;
 
 pub use counters::{Counters, DropReason, Snapshot};
 pub use gst::GstSource;
+pub use machine::{Action, Backoff, Event, Machine, Plan, State};
 pub use options::{Codec, KEYS, Key, MemoryWish, Options, Transport, Wish};
 pub use simulated::SimSource;
 pub use stream::{PictureSource, StreamSource};
-pub use supervisor::{Action, Backoff, Event, Machine, Plan, State, Status, Supervisor};
+pub use supervisor::{Status, Supervisor};
 pub(crate) use uri::decode;
 pub use uri::{SCHEMES, Scheme, SourceUri, redact};
 

@@ -212,7 +212,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "timeout",
         values: "seconds from 0.1 to 3600",
-        help: "without a frame for this long it is closed and opened again",
+        help: "without a frame for this long it is closed and opened again (with retry=on, as cameras are)",
         schemes: &[],
         set: |o, v| set(&mut o.timeout, real(v, 3600.0).filter(|s| *s >= 0.1).map(Duration::from_secs_f64)),
     },

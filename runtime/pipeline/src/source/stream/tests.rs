@@ -366,3 +366,53 @@ fn a_paced_file_comes_at_its_rate_and_a_slow_user_is_no_fault_of_it() {
     held.pop();
     assert!(matches!(s.next(WAIT).unwrap(), Next::Frame(_)));
 }
+
+/// A video that only ffmpeg understands: Matroska of MPEG-4, made by ffmpeg itself.
+#[test]
+fn other_videos_come_through_ffmpeg() {
+    let f = Folder::new();
+    let path = f.0.path().join("a b?.mkv");
+    let made = std::process::Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-nostdin",
+            "-f",
+            "lavfi",
+            "-i",
+            "color=c=0x3264c8:s=64x48:r=10",
+            "-frames:v",
+            "7",
+        ])
+        .args(["-c:v", "mpeg4", "-q:v", "1"])
+        .arg(&path)
+        .status();
+    if !made.is_ok_and(|s| s.success()) {
+        eprintln!("ignored: ffmpeg is not installed");
+        return;
+    }
+    let mut s = SourceUri::parse(&path.display().to_string()).unwrap().source().unwrap();
+    let note = s.open(Duration::from_secs(10)).unwrap().note;
+    assert!(note.starts_with("Y4M through ffmpeg"), "{note}");
+    let mut frames = 0;
+    loop {
+        match s.next(Duration::from_secs(5)).unwrap() {
+            Next::Frame(f) => {
+                let image = saltica_vision::Image::from_pixels(&f.pixels());
+                let found = image.pixel(20, 20).unwrap();
+                assert!(
+                    found.iter().zip([0x32, 0x64, 0xc8]).all(|(a, b): (&u8, u8)| a.abs_diff(b) <= 4),
+                    "{found:?}"
+                );
+                frames += 1;
+            }
+            Next::End => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(frames, 7);
+    // What is no video at all: ffmpeg's own words, with an end.
+    let path = f.file("noise.bin", &[9u8; 3000]);
+    let got = all(&path);
+    assert!(matches!(got[..], [Got::Failed(ErrorKind::Io)] | [Got::Failed(ErrorKind::Image)]), "{got:?}");
+}
