@@ -26,7 +26,7 @@ pub use error::{Error, ErrorKind};
 pub use geometry::{Geometry, ResizeMode};
 pub use half::f16;
 pub use layout::Layout;
-pub use pixel::{PixelFormat, Pixels};
+pub use pixel::{ColorMatrix, Colorimetry, PixelFormat, Pixels};
 pub use shape::{Indices, MAX_RANK, Shape};
 pub use tensor::Tensor;
 pub use view::{View, ViewMut};

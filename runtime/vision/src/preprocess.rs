@@ -1,9 +1,10 @@
 //! From a picture to a model's input tensor in one pass: pixel format, resize, padding, normalisation, dtype, layout.
 
 use crate::resize::{self, Tap};
+use crate::yuv::{self, Coefficients};
 use crate::{Error, ErrorKind, Result};
 use half::f16;
-use saltica_tensor::{DType, Element, Geometry, PixelFormat, Pixels, ResizeMode, ViewMut};
+use saltica_tensor::{Colorimetry, DType, Element, Geometry, PixelFormat, Pixels, ResizeMode, ViewMut};
 use std::fmt;
 
 /// The order of a model's three input channels.
@@ -111,11 +112,14 @@ pub struct Preprocessor {
 struct Resize {
     spec: InputSpec,
     target: (usize, usize),
-    set_up: Option<(Geometry, PixelFormat)>,
+    set_up: Option<(Geometry, PixelFormat, Colorimetry)>,
+    coefficients: Coefficients,
     columns: Vec<Tap>,
     lines: Vec<Tap>,
     filtered: [Row; 2],
     line: Vec<u8>,
+    /// One source row of a luma and chroma picture as planes of RGB: a row that stays in the cache, never the picture.
+    rgb: Vec<u8>,
 }
 
 /// A horizontally filtered source row: three planes.
@@ -165,10 +169,12 @@ impl Preprocessor {
             spec,
             target,
             set_up: None,
+            coefficients: Coefficients::new(Colorimetry::default()),
             columns: Vec::new(),
             lines: Vec::new(),
             filtered: [Row::default(), Row::default()],
             line: Vec::new(),
+            rgb: Vec::new(),
         };
         Ok(Preprocessor { table, resize })
     }
@@ -215,9 +221,10 @@ impl Resize {
     fn set_up(&mut self, picture: &Pixels<'_>) -> Result<Geometry> {
         let source = (picture.width(), picture.height());
         self.filtered.iter_mut().for_each(|r| r.source = None);
-        if let Some((g, format)) = self.set_up
+        if let Some((g, format, colorimetry)) = self.set_up
             && g.source() == source
             && format == picture.format()
+            && colorimetry == picture.colorimetry()
         {
             return Ok(g);
         }
@@ -232,7 +239,12 @@ impl Resize {
         }
         self.line.clear();
         self.line.resize(3 * w.width, 0);
-        self.set_up = Some((g, picture.format()));
+        self.rgb.clear();
+        if picture.format().is_yuv() {
+            self.coefficients = Coefficients::new(picture.colorimetry());
+            self.rgb.resize(3 * source.0, 0);
+        }
+        self.set_up = Some((g, picture.format(), picture.colorimetry()));
         Ok(g)
     }
 
@@ -355,12 +367,19 @@ impl Resize {
     }
 
     fn filter(&mut self, picture: &Pixels<'_>, slot: usize, y: usize) {
-        let mut channel = picture.format().rgb_offsets();
+        let yuv = picture.format().is_yuv();
+        let format = if yuv { PixelFormat::Rgb8 } else { picture.format() };
+        let mut channel = format.rgb_offsets();
         if self.spec.order == ColorOrder::Bgr {
             channel.reverse();
         }
         let row = &mut self.filtered[slot];
         row.source = Some(y);
+        if yuv {
+            yuv::row(picture, y, self.coefficients, &mut self.rgb);
+            resize::horizontal_planes(&self.rgb, &self.columns, channel, &mut row.planes);
+            return;
+        }
         match picture.format().bytes_per_pixel() {
             1 => resize::horizontal::<1>(picture.row(y), &self.columns, channel, &mut row.planes),
             _ => resize::horizontal::<3>(picture.row(y), &self.columns, channel, &mut row.planes),

@@ -17,8 +17,9 @@ pub(super) fn conv(cpu: &CpuBackend, op: &model::QuantConv, desc: &StepDesc<'_>)
     };
     let (isa, pool) = (cpu.isa, Arc::clone(&cpu.pool));
     let constants: Vec<&Tensor> = std::iter::once(weights).chain(bias).collect();
-    let packed =
-        cpu.quant_convs.get(op, &constants, || PackedQuantConv::new(isa, op, x_dtype, weights, bias))?;
+    let packed = cpu
+        .quant_convs
+        .get(&(op.clone(), x_dtype), &constants, || PackedQuantConv::new(isa, op, x_dtype, weights, bias))?;
     Ok(Some(Box::new(Step {
         label: packed.label(),
         scratch: packed.scratch_bytes(&x, pool.threads()),
@@ -47,8 +48,9 @@ pub(super) fn integer_conv(
     };
     let (isa, pool) = (cpu.isa, Arc::clone(&cpu.pool));
     let constants: Vec<&Tensor> = std::iter::once(weights).chain(zeros).collect();
-    let packed =
-        cpu.integer_convs.get(op, &constants, || PackedConvInteger::new(isa, op, x_dtype, weights, zeros))?;
+    let packed = cpu.integer_convs.get(&(op.clone(), x_dtype), &constants, || {
+        PackedConvInteger::new(isa, op, x_dtype, weights, zeros)
+    })?;
     Ok(Some(Box::new(Step {
         label: packed.label(),
         scratch: packed.scratch_bytes(&x, pool.threads()),

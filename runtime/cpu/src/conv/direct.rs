@@ -256,7 +256,7 @@ impl Kernel for Work<'_> {
                 w: std::ptr::null(),
                 w_block: block,
                 bias: std::ptr::null(),
-                out: buffer.as_mut_ptr(),
+                out: std::ptr::null_mut(),
             };
             if *scattered {
                 tile.taps = taps * ic;
@@ -268,6 +268,8 @@ impl Kernel for Work<'_> {
                     for m in 0..MAX_PIXELS {
                         px.x[m] = patch.wrapping_add(if m < count { m } else { 0 });
                     }
+                    // Taken again: the writes above ended what the first pointer was good for.
+                    tile.ptrs = px.x.as_ptr();
                     tile.offs = scratch.patch_offsets.0;
                 }
             } else if !px.inside {
@@ -283,6 +285,8 @@ impl Kernel for Work<'_> {
             while b < self.blocks[1] {
                 let row = pick(rows, self.blocks[1] - b, count);
                 let first = (self.group * blocks + b) * block;
+                // Taken again for each tile: reading the buffer to finish one ends the pointer's right to write.
+                tile.out = buffer.as_mut_ptr();
                 tile.w = conv.weights.get()[first..].as_ptr();
                 tile.bias = conv.bias.get()[(self.group * blocks + b) * BLOCK..].as_ptr();
                 // SAFETY: the list is that of the instruction set this runs on; the addresses are inside the image or

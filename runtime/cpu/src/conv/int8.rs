@@ -570,7 +570,7 @@ impl Kernel for Work<'_> {
                 w: std::ptr::null(),
                 w_block: block,
                 bias: std::ptr::null(),
-                out: sums.as_mut_ptr(),
+                out: std::ptr::null_mut(),
             };
             let whole = |reach| px.inside && px.x.iter().all(|p| p.wrapping_add(reach) <= self.job.end.0);
             if let Some(row) = in_place
@@ -607,6 +607,8 @@ impl Kernel for Work<'_> {
             while b < self.blocks[1] {
                 let row = int_pick(rows, self.blocks[1] - b, count);
                 let packed = self.group * blocks + b;
+                // Taken again for each tile: reading the sums to finish one ends the pointer's right to write.
+                tile.out = sums.as_mut_ptr();
                 tile.w = weights[packed * block..].as_ptr().cast();
                 tile.bias = self.job.bias.at(packed * BLOCK).cast_const();
                 // SAFETY: the list is that of the instruction set this runs on; the addresses are inside the image, the

@@ -22,8 +22,9 @@ mod encode;
 mod file;
 
 pub use encode::EncodedFormat;
-pub use file::Limits;
+pub use file::{JpegScan, Limits, scan_jpeg};
 
+use crate::yuv::{self, Coefficients};
 use crate::{Error, ErrorKind, Result};
 use saltica_tensor::{PixelFormat, Pixels};
 use std::fmt;
@@ -56,6 +57,17 @@ impl Image {
     /// A copy of any [`Pixels`] as packed RGB.
     pub fn from_pixels(pixels: &Pixels<'_>) -> Self {
         let (width, height) = (pixels.width(), pixels.height());
+        if pixels.format().is_yuv() {
+            let k = Coefficients::new(pixels.colorimetry());
+            let (mut data, mut planes) = (vec![0; width * height * 3], vec![0; width * 3]);
+            for (y, row) in data.chunks_exact_mut(width * 3).enumerate() {
+                yuv::row(pixels, y, k, &mut planes);
+                for (x, p) in row.chunks_exact_mut(3).enumerate() {
+                    (p[0], p[1], p[2]) = (planes[x], planes[width + x], planes[2 * width + x]);
+                }
+            }
+            return Image { width, height, data };
+        }
         let [r, g, b] = pixels.format().rgb_offsets();
         let mut data = Vec::with_capacity(width * height * 3);
         for y in 0..height {
