@@ -237,10 +237,6 @@ DEV void normalized(const NormParams& p) {
     }
 }
 KERNEL __launch_bounds__(256) normalize(const __grid_constant__ NormParams p) { normalized(p); }
-#if !defined(__CUDACC_VER_MAJOR__) || __CUDACC_VER_MAJOR__ < 13
-// The name it had first; from CUDA 13 on it is taken by the compiler's own norm().
-KERNEL __launch_bounds__(256) norm(const __grid_constant__ NormParams p) { normalized(p); }
-#endif
 
 // The order of top_k as unsigned numbers: smaller comes first; NaN after every number.
 DEV u32 rank_of(const TopKParams& p, i64 at) {

@@ -170,7 +170,7 @@ fn norm(
     };
     let mut launches: Vec<Launch> = spare(y)?.into_iter().collect();
     launches.push(
-        Launch::new("reduce", "norm", [blocks(outer.count(), 1)?, 1, 1], 256, &p)
+        Launch::new("reduce", "normalize", [blocks(outer.count(), 1)?, 1, 1], 256, &p)
             .at(offset_of!(params::Norm, x), x.ptr.clone())
             .at(offset_of!(params::Norm, y), y.ptr.clone())
             .at(offset_of!(params::Norm, scale), scale.ptr.clone())
