@@ -21,10 +21,11 @@ SCENES = ["street", "crowded", "sparse", "distractors", "empty"]
 LIGHTS = ["day", "dusk", "night"]
 
 
-def training_list(seeds, frames_per_seed, first_seed=1, empties=16):
+def training_list(seeds, frames_per_seed, first_seed=1, empties=16, small=False):
     """Addresses and frame numbers to train on: mostly the camera's defaults, with variations of every parameter.
 
-    `empties` is the share of empty scenes in percent; the others keep their proportions.
+    `empties` is the share of empty scenes in percent; the others keep their proportions. `small` draws the empty ones at 640 x 360 and half as
+    many frames of each: opening a scene costs by the pixel, so that more of them are seen in the same time.
     """
     out = []
     for seed in range(first_seed, first_seed + seeds):
@@ -36,7 +37,7 @@ def training_list(seeds, frames_per_seed, first_seed=1, empties=16):
             keys.append(f"size={r.choice(['640x480', '960x720', '1024x768'])}")
         else:
             size = r.choices(["1280x720", "1920x1080", "960x540", "640x360"], [88, 3, 5, 4])[0]
-            keys.append(f"size={size}")
+            keys.append("size=640x360" if small and scene == "empty" else f"size={size}")
         if r.random() < 0.25:
             keys.append("weather=rain")
         if r.random() < 0.15:
@@ -52,7 +53,7 @@ def training_list(seeds, frames_per_seed, first_seed=1, empties=16):
         first, step = r.randint(0, 3000), r.randint(40, 150)
         address = f"sim:{scene}?" + "&".join(keys)
         # What looks like an object in an empty scene stays where it is: few frames of many scenes teach more.
-        count = max(1, frames_per_seed // 2) if scene == "empty" else frames_per_seed
+        count = max(1, frames_per_seed // (4 if small else 2)) if scene == "empty" else frames_per_seed
         out.append((address, [first + k * step for k in range(count)]))
     return out
 

@@ -47,6 +47,7 @@ def arguments():
     p.add_argument("--rare", type=float, default=1.0, help="how much more often frames with a dog, the rarest class, are seen")
     p.add_argument("--bare", type=float, default=1.0, help="the weight of pictures without an object")
     p.add_argument("--empties", type=int, default=16, help="empty scenes, in percent")
+    p.add_argument("--small", action="store_true", help="draw empty scenes small: more of them in the same time")
     p.add_argument("--unfused", action="store_true", help="batch norm and activation as PyTorch has them")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args()
@@ -289,7 +290,7 @@ def main():
     args = arguments()
     args.out.mkdir(parents=True, exist_ok=True)
     began = time.time()
-    work = data.training_list(args.seeds, args.frames, args.first, args.empties)
+    work = data.training_list(args.seeds, args.frames, args.first, args.empties, args.small)
     tuning = data.draw(args.program, data.tuning_list(args.tuning), args.workers)
     drawer = data.Drawer(args.program, work, args.workers)
     # Only now: the drawing processes are forks, and a fork after the device's first use would not work.

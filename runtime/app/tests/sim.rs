@@ -320,3 +320,43 @@ fn what_the_camera_knows_is_told() {
     assert!(text.contains("1280x720, dusk") && text.contains("traffic light"), "{text}");
     assert!(stdout(&saltica(["sim", "empty?size=320x180"])).contains("0 objects"));
 }
+
+#[test]
+fn tracks_stay_with_their_objects() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = "sim:street?seed=10&light=day&size=640x360&first=205&frames=12&step=3";
+    let all = records(&saltica_in(dir.path(), &["detect", address, "--track", "--json", "--no-save"]));
+    let clip = SimClip::parse(address).unwrap();
+    let mut sim = Sim::open(&clip.spec).unwrap();
+    let mut pixels = FrameBuf::default();
+    let mut objects = std::collections::BTreeMap::new();
+    for (k, frame) in all.iter().take(12).enumerate() {
+        let truth = sim.frame(clip.number(k as u64), &mut pixels).unwrap();
+        for d in frame["detections"].as_array().unwrap() {
+            let track = &d["track"];
+            let near = |o: &&saltica_pipeline::source::sim::TruthObject| {
+                let b = [o.bbox.x0, o.bbox.y0, o.bbox.x1, o.bbox.y1];
+                d["class"] == o.class.name() && iou(&sides(&d["box"]), &b) >= 0.5
+            };
+            if let Some(o) = truth.objects.iter().find(near) {
+                let seen: &mut Vec<(u64, f64)> = objects.entry(track["id"].as_u64().unwrap()).or_default();
+                seen.push((o.track, track["age"].as_f64().unwrap()));
+            }
+        }
+    }
+    // Tracks that last: each follows one object, and their ages are those of the clip, 0.1 s a picture.
+    let long: Vec<_> = objects.values().filter(|s| s.len() >= 8).collect();
+    assert!(long.len() >= 5, "{objects:?}");
+    for seen in long {
+        assert!(seen.iter().all(|s| s.0 == seen[0].0), "{objects:?}");
+        let span = seen[seen.len() - 1].1 - seen[0].1;
+        assert!(span > 0.65 && span < 1.11 && (span * 10.0 - (span * 10.0).round()).abs() < 1e-6, "{span}");
+    }
+
+    let o = saltica_in(dir.path(), &["detect", address, "--track"]);
+    assert!(stdout(&o).contains("track") && stdout(&o).contains("#1"), "{}", stdout(&o));
+    let o = saltica_in(dir.path(), &["detect", address, "--fps", "5"]);
+    assert!(o.status.code() == Some(2) && stderr(&o).contains("--track"), "{}", stderr(&o));
+    let o = saltica_in(dir.path(), &["detect", address, "--track", "--fps", "0"]);
+    assert!(o.status.code() == Some(2) && stderr(&o).contains("0.001"), "{}", stderr(&o));
+}

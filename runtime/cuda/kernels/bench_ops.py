@@ -73,6 +73,10 @@ def install(B):
             for dt, tol in ((torch.float32, 3e-6), (torch.float16, 4e-4), (torch.float64, 1e-6)):
                 x = r.to(dt).transpose(1, 3)
                 check(f"ew {n} {dt}", ew(n, poison(x.shape, dt), x, p0=p0, p1=p1), f(x.double()).to(dt), tol)
+        wide = (torch.rand(1000, device=DEV, dtype=torch.float64) - 0.5) * 2e5
+        for n, f in (("SIN", torch.sin), ("COS", torch.cos)):
+            check(f"ew {n} far f64", ew(n, poison((1000,), torch.float64), wide), f(wide), 1e-11)
+            check(f"ew {n} far f32", ew(n, poison((1000,), torch.float32), wide.float()), f(wide.float().double()).float(), 1e-7)
         b = torch.randn(7, 1, device=DEV)
         for n, f in {"ADD": torch.add, "SUB": torch.sub, "MUL": torch.mul, "DIV": torch.div, "MIN": torch.minimum, "MAX": torch.maximum, "FMOD": torch.fmod}.items():
             check(f"ew {n} f32", ew(n, poison(r.shape, torch.float32), r, b), f(r, b), 1e-7)
@@ -188,9 +192,9 @@ def install(B):
                 check(f"softmax_lines {k} {lg}", y, (torch.log_softmax if lg else torch.softmax)(a.double(), 1).float(), 1e-6)
         a, g, c = torch.randn(9, 256, device=DEV) + 3e4, torch.randn(256, device=DEV), torch.randn(256, device=DEV)
         y = poison(a.shape, torch.float32)
-        launch("reduce", "norm", fill("NormParams", x=a, y=y, scale=g, bias=c, outer=dims((9,)), inner=dims((256,)), xo=[0] * 5 + [256], xi=[0] * 5 + [1], yo=[0] * 5 + [256], yi=[0] * 5 + [1],
+        launch("reduce", "normalize", fill("NormParams", x=a, y=y, scale=g, bias=c, outer=dims((9,)), inner=dims((256,)), xo=[0] * 5 + [256], xi=[0] * 5 + [1], yo=[0] * 5 + [256], yi=[0] * 5 + [1],
                                       so=[0] * 6, si=[0] * 5 + [1], count=9, inner_count=256, epsilon=1e-5), 9)
-        check("norm", y, F.layer_norm(a.double(), (256,), g.double(), c.double(), 1e-5).float(), 3e-6)
+        check("normalize", y, F.layer_norm(a.double(), (256,), g.double(), c.double(), 1e-5).float(), 3e-6)
         for n, k in ((8400, 300), (24000, 300), (50, 50), (33600, 1000)):
             for smallest in (0, 1):
                 a = torch.randint(0, 2000, (2, n), device=DEV).float() / 7

@@ -192,6 +192,51 @@ DEV i32 round_to(f32 v, i32 zero, i32 lo, i32 hi) {
 }
 DEV i32 quantize(f32 v, f32 s, i32 zero, i32 lo, i32 hi) { return round_to(div_rn(v, s), zero, lo, hi); }
 
+// quantize() of many numbers with one scale, and the table behind it if there is one: bytes, without a division each.
+//
+// v times the rounded reciprocal is within 2^-23 of v / scale, relatively, and what is kept is at most 383: unless that product lies
+// within 1e-4 of a half, both round to the same number. The rare others get the division. A power of two has an exact reciprocal.
+struct Quantizer {
+    f32 scale, inverse, low, high;
+    i32 zero, lo, hi;
+    bool sure, exact;
+
+    DEV Quantizer make(const ConvParams& p) {
+        Quantizer q;
+        q.scale = p.q_scale;
+        q.inverse = div_rn(1.f, q.scale);
+        q.zero = p.q_zero;
+        q.lo = p.out_dtype == DT_I8 ? -128 : 0;
+        q.hi = q.lo + 255;
+        q.low = (f32)(q.lo - q.zero);
+        q.high = (f32)(q.hi - q.zero);
+        q.sure = divides_fast(q.scale);
+        q.exact = q.sure && (__float_as_uint(q.scale) & 0x7fffffu) == 0;
+        return q;
+    }
+
+    template <int N>
+    __device__ __forceinline__ void run(const f32 (&v)[N], u32 (&byte)[N], const unsigned char* table) const {
+        // Adding 1.5 * 2^23 leaves the sum's last bit worth 1: the addition rounds, half to even.
+        const f32 magic = 12582912.f;
+        f32 worst = 0.f;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const f32 q = fminf(fmaxf(mul_rn(v[k], inverse), low), high), t = add_rn(q, magic);
+            worst = fmaxf(worst, fabsf(add_rn(q, -add_rn(t, -magic))));
+            byte[k] = (__float_as_uint(t) - 0x4b400000u + (u32)zero) & 255u;
+        }
+        if (!exact && (worst > 0.4999f || !sure)) {
+#pragma unroll
+            for (int k = 0; k < N; k++) byte[k] = (u32)quantize(v[k], scale, zero, lo, hi) & 255u;
+        }
+        if (table) {
+#pragma unroll
+            for (int k = 0; k < N; k++) byte[k] = table[byte[k]];
+        }
+    }
+};
+
 // ---- shared memory, asynchronous copies, tensor cores ----
 
 DEV u32 smem_addr(const void* p) {

@@ -49,9 +49,9 @@ struct Conv1 {
 
         const Act act = Act::make(p.act, p.act_a, p.act_b);
         const f32* head = (const f32*)shared;
-        const i32 lo = p.out_dtype == DT_I8 ? -128 : 0, hi = lo + 255;
-        const f32 scale = p.q_scale, inverse = T::QUANT ? div_rn(1.f, scale) : 0.f;
-        const bool fast = divides_fast(scale);
+        Quantizer quantizer;
+        if (T::QUANT) quantizer = Quantizer::make(p);
+        const unsigned char* table = T::QUANT && p.table ? shared + BN * 12 : nullptr;
         const u32 a_lane = a_base + (wm * TM + (lane & 15)) * PITCH + (lane >> 4) * 16;
         const u32 b_lane = b_base + (wn * TN + (lane & 7) + (lane >> 4 << 3)) * PITCH + (lane >> 3 & 1) * 16;
         u32 read = 0, write = STAGES - 1;
@@ -97,31 +97,27 @@ struct Conv1 {
                     for (int k = 0; k < 4; k++) {
                         if (T::QUANT) {
                             v[j * 4 + k] = mul_rn(i2f_rn((i32)acc[i][j][k] + ((const i32*)shared)[col + (k & 1)]), head[BN + col + (k & 1)]);
-                            if (p.fbias) v[j * 4 + k] = add_rn(v[j * 4 + k], head[2 * BN + col + (k & 1)]);
                         } else {
                             v[j * 4 + k] = (f32)acc[i][j][k] + head[col + (k & 1)];
                         }
                     }
                 }
+                if (T::QUANT && p.fbias) {
+#pragma unroll
+                    for (int j = 0; j < TN / 8; j++)
+#pragma unroll
+                        for (int k = 0; k < 4; k++) v[j * 4 + k] = add_rn(v[j * 4 + k], head[2 * BN + wn * TN + j * 8 + t * 2 + (k & 1)]);
+                }
                 act.run(v);
+                u32 byte[T::QUANT ? TN / 2 : 1];
+                if constexpr (T::QUANT) quantizer.run(v, byte, table);
 #pragma unroll
                 for (int j = 0; j < TN / 8; j++)
 #pragma unroll
                     for (int k = 0; k < 4; k += 2) {
                         unsigned char* to = staged + (wm * TM + i * 16 + g + k * 4) * OUT_PITCH + (wn * TN + j * 8 + t * 2) * T::BYTES;
-                        const f32 x0 = v[j * 4 + k], x1 = v[j * 4 + k + 1];
-                        if (T::QUANT) {
-                            const f32 q0 = fast ? div_by(x0, scale, inverse) : div_rn(x0, scale);
-                            const f32 q1 = fast ? div_by(x1, scale, inverse) : div_rn(x1, scale);
-                            u32 b0 = (u32)round_to(q0, p.q_zero, lo, hi) & 255u, b1 = (u32)round_to(q1, p.q_zero, lo, hi) & 255u;
-                            if (p.table) {
-                                b0 = shared[BN * 12 + b0];
-                                b1 = shared[BN * 12 + b1];
-                            }
-                            *(u16*)to = (u16)(b0 | b1 << 8);
-                        } else {
-                            *(u32*)to = f2h2(x0, x1);
-                        }
+                        if constexpr (T::QUANT) *(u16*)to = (u16)(byte[j * 4 + k] | byte[j * 4 + k + 1] << 8);
+                        else *(u32*)to = f2h2(v[j * 4 + k], v[j * 4 + k + 1]);
                     }
             }
             __syncthreads();

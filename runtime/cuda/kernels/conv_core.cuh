@@ -356,17 +356,10 @@ struct Conv {
             }
             Act::make(p.act, p.act_a, p.act_b).run(r);
             if (p.out_dtype == DT_I8 || p.out_dtype == DT_U8) {
-                const i32 lo = p.out_dtype == DT_I8 ? -128 : 0, hi = lo + 255;
-                const f32 scale = p.q_scale, y = div_rn(1.f, scale);
-                const bool fast = divides_fast(scale);
-                u32 packed[V / 4];
+                u32 byte[V], packed[V / 4];
+                Quantizer::make(p).run(r, byte, p.table ? shared + BN * 12 : nullptr);
 #pragma unroll
-                for (int k = 0; k < V; k++) {
-                    const f32 q = fast ? div_by(r[k], scale, y) : div_rn(r[k], scale);
-                    u32 byte = (u32)round_to(q, p.q_zero, lo, hi) & 255u;
-                    if (p.table) byte = shared[BN * 12 + byte];
-                    packed[k / 4] = k % 4 ? packed[k / 4] | byte << (k % 4 * 8) : byte;
-                }
+                for (int k = 0; k < V; k += 4) packed[k / 4] = byte[k] | byte[k + 1] << 8 | byte[k + 2] << 16 | byte[k + 3] << 24;
                 if (live == V && ((p.y | (u64)p.y_pix | (u64)p.y_img) & 15) == 0) {
                     *(Vec4*)(p.y + at) = Vec4{{packed[0], packed[1], packed[V > 8 ? 2 : 0], packed[V > 8 ? 3 : 0]}};
                 } else {

@@ -88,7 +88,7 @@ DEV void depthwise(const ConvParams& p) {
     }
 }
 KERNEL __launch_bounds__(256) conv_dw_f16(const __grid_constant__ ConvParams p) { depthwise<true, 8>(p); }
-KERNEL __launch_bounds__(256, 4) conv_dw_f32(const __grid_constant__ ConvParams p) { depthwise<false, 4>(p); }
+KERNEL __launch_bounds__(256, 2) conv_dw_f32(const __grid_constant__ ConvParams p) { depthwise<false, 4>(p); }
 
 // Steps 2 to 5 of QuantConv for channel o, and the store.
 DEV void requantize(const ConvParams& p, i32 acc, i32 o, i64 to) {

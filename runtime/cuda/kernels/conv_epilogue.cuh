@@ -57,9 +57,9 @@ struct Epilogue {
         const bool bytes_out = T::QUANT && (p.out_dtype == DT_I8 || p.out_dtype == DT_U8);
         const bool half_out = p.out_dtype == DT_F16;
         const bool through = T::QUANT ? bytes_out : half_out;
-        const i32 lo = p.out_dtype == DT_I8 ? -128 : 0, hi = lo + 255;
-        const f32 scale = p.q_scale, inverse = T::QUANT ? div_rn(1.f, scale) : 0.f;
-        const bool fast = divides_fast(scale);
+        Quantizer quantizer;
+        if (T::QUANT) quantizer = Quantizer::make(p);
+        const unsigned char* table = T::QUANT && p.table ? shared + BN * 12 : nullptr;
         // Halves of the residual arrive one i ahead.
         u32 res[2][TN / 4];
         const bool pairs = !T::QUANT && p.res_mode != RES_NONE && half_out && ((p.res | (u64)p.r_pix * 2 | (u64)p.r_img * 2) & 3) == 0 && (p.cout & 1) == 0;
@@ -79,7 +79,6 @@ struct Epilogue {
                     for (int k = 0; k < 4; k++) {
                         const u32 c = col + (k & 1);
                         v[j * 4 + k] = mul_rn(i2f_rn((i32)acc[i][j][k] + bias[c]), head[BN + c]);
-                        if (p.fbias) v[j * 4 + k] = add_rn(v[j * 4 + k], head[2 * BN + c]);
                     }
                 } else {
                     struct alignas(8) Two { f32 v[2]; };
@@ -87,6 +86,12 @@ struct Epilogue {
 #pragma unroll
                     for (int k = 0; k < 4; k++) v[j * 4 + k] = (f32)acc[i][j][k] + b.v[k & 1];
                 }
+            }
+            if (T::QUANT && p.fbias) {
+#pragma unroll
+                for (int j = 0; j < TN / 8; j++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++) v[j * 4 + k] = add_rn(v[j * 4 + k], head[2 * BN + col0 + j * 8 + t * 2 + (k & 1)]);
             }
             // A loop of two so that the residual's code is there once.
 #pragma unroll 1
@@ -107,24 +112,15 @@ struct Epilogue {
                 if (phase == RES_BEFORE) act.run(v);
             }
             if (through) {
+                u32 byte[T::QUANT ? TN / 2 : 1];
+                if constexpr (T::QUANT) quantizer.run(v, byte, table);
 #pragma unroll
                 for (int j = 0; j < TN / 8; j++)
 #pragma unroll
                     for (int k = 0; k < 4; k += 2) {
                         unsigned char* to = staged + (row + k * 4) * OUT_PITCH + (col0 + j * 8 + t * 2) * T::BYTES;
-                        const f32 x0 = v[j * 4 + k], x1 = v[j * 4 + k + 1];
-                        if (T::QUANT) {
-                            const f32 q0 = fast ? div_by(x0, scale, inverse) : div_rn(x0, scale);
-                            const f32 q1 = fast ? div_by(x1, scale, inverse) : div_rn(x1, scale);
-                            u32 b0 = (u32)round_to(q0, p.q_zero, lo, hi) & 255u, b1 = (u32)round_to(q1, p.q_zero, lo, hi) & 255u;
-                            if (p.table) {
-                                b0 = shared[BN * 12 + b0];
-                                b1 = shared[BN * 12 + b1];
-                            }
-                            *(u16*)to = (u16)(b0 | b1 << 8);
-                        } else {
-                            *(u32*)to = f2h2(x0, x1);
-                        }
+                        if constexpr (T::QUANT) *(u16*)to = (u16)(byte[j * 4 + k] | byte[j * 4 + k + 1] << 8);
+                        else *(u32*)to = f2h2(v[j * 4 + k], v[j * 4 + k + 1]);
                     }
             } else {
 #pragma unroll

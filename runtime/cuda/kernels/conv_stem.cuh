@@ -96,9 +96,9 @@ struct Stem {
         const bool bytes_out = T::QUANT && (p.out_dtype == DT_I8 || p.out_dtype == DT_U8);
         const bool half_out = p.out_dtype == DT_F16;
         const bool through = T::QUANT ? bytes_out : half_out;
-        const i32 lo = p.out_dtype == DT_I8 ? -128 : 0, hi = lo + 255;
-        const f32 scale = p.q_scale, inverse = T::QUANT ? div_rn(1.f, scale) : 0.f;
-        const bool fast = divides_fast(scale);
+        Quantizer quantizer;
+        if (T::QUANT) quantizer = Quantizer::make(p);
+        const unsigned char* table = T::QUANT && p.table ? shared + BN * 12 : nullptr;
         constexpr u32 V = 16 / T::BYTES;
         const bool aligned = ((p.y | (u64)p.y_pix * T::BYTES | (u64)p.y_img * T::BYTES) & 15) == 0;
 
@@ -157,24 +157,15 @@ struct Stem {
                     }
                 continue;
             }
+            u32 byte[T::QUANT ? BN / 2 : 1];
+            if constexpr (T::QUANT) quantizer.run(v, byte, table);
 #pragma unroll
             for (int j = 0; j < BN / 8; j++)
 #pragma unroll
                 for (int k = 0; k < 4; k += 2) {
                     unsigned char* to = staged + (g + k * 4) * OUT_PITCH + (j * 8 + t * 2) * T::BYTES;
-                    const f32 x0 = v[j * 4 + k], x1 = v[j * 4 + k + 1];
-                    if (T::QUANT) {
-                        const f32 q0 = fast ? div_by(x0, scale, inverse) : div_rn(x0, scale);
-                        const f32 q1 = fast ? div_by(x1, scale, inverse) : div_rn(x1, scale);
-                        u32 b0 = (u32)round_to(q0, p.q_zero, lo, hi) & 255u, b1 = (u32)round_to(q1, p.q_zero, lo, hi) & 255u;
-                        if (p.table) {
-                            b0 = shared[BN * 12 + b0];
-                            b1 = shared[BN * 12 + b1];
-                        }
-                        *(u16*)to = (u16)(b0 | b1 << 8);
-                    } else {
-                        *(u32*)to = f2h2(x0, x1);
-                    }
+                    if constexpr (T::QUANT) *(u16*)to = (u16)(byte[j * 4 + k] | byte[j * 4 + k + 1] << 8);
+                    else *(u32*)to = f2h2(v[j * 4 + k], v[j * 4 + k + 1]);
                 }
             __syncwarp();
             constexpr u32 PIECES = BN / V;

@@ -6,11 +6,6 @@ DEV f32 warp_sum(f32 v) {
     for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
     return v;
 }
-DEV f64 warp_sum(f64 v) {
-#pragma unroll
-    for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
-    return v;
-}
 DEV f32 warp_max(f32 v) {
 #pragma unroll
     for (int d = 16; d; d >>= 1) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, d));
@@ -207,7 +202,7 @@ KERNEL __launch_bounds__(256) softmax_lines(const __grid_constant__ SoftmaxParam
     for (i32 i = KEPT; i < p.n; i++) out(i, load_f32(p.x, ix + (i64)i * p.x_n, p.tx));
 }
 
-KERNEL __launch_bounds__(256) norm(const __grid_constant__ NormParams p) {
+DEV void normalized(const NormParams& p) {
     __shared__ f32 parts[8];
     let_next_start();
     wait_previous();
@@ -241,6 +236,11 @@ KERNEL __launch_bounds__(256) norm(const __grid_constant__ NormParams p) {
         store_f32(p.y, yo + place(p.inner, p.yi, i), p.ty, v);
     }
 }
+KERNEL __launch_bounds__(256) normalize(const __grid_constant__ NormParams p) { normalized(p); }
+#if !defined(__CUDACC_VER_MAJOR__) || __CUDACC_VER_MAJOR__ < 13
+// The name it had first; from CUDA 13 on it is taken by the compiler's own norm().
+KERNEL __launch_bounds__(256) norm(const __grid_constant__ NormParams p) { normalized(p); }
+#endif
 
 // The order of top_k as unsigned numbers: smaller comes first; NaN after every number.
 DEV u32 rank_of(const TopKParams& p, i64 at) {

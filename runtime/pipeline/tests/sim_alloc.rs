@@ -1,9 +1,14 @@
-//! After the first frames the simulated camera allocates nothing.
+//! After the first frames neither the simulated camera nor a running source allocates anything.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use saltica_pipeline::frame::SourceId;
+use saltica_pipeline::ring::Bell;
 use saltica_pipeline::source::sim::{FrameBuf, Sim, SimSpec};
+use saltica_pipeline::source::{SourceUri, Supervisor};
 
 struct Counting;
 
@@ -32,8 +37,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTER: Counting = Counting;
 
+/// The count is of the whole process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn frames_cost_no_allocation() {
+    let _alone = ALONE.lock();
     for uri in [
         "sim:crowded?seed=5&size=640x360&light=night&weather=rain&blur=0.5&shake=4",
         "sim:street?seed=8&size=640x360",
@@ -46,5 +55,28 @@ fn frames_cost_no_allocation() {
             sim.frame(n * 11, &mut buf).unwrap();
         }
         assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "{uri}");
+    }
+}
+
+/// From the source's thread through its ring to its user and back. (A camera's driver: `vivid.rs`.)
+#[test]
+fn running_sources_cost_no_allocation() {
+    let _alone = ALONE.lock();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clip.raw");
+    std::fs::write(&path, vec![7u8; 10 * 96 * 64 * 3 / 2]).unwrap();
+    for uri in [
+        format!("file:{}?size=96x64&format=nv12&loop=on", path.display()),
+        "sim:street?size=160x96&noise=0&pace=off&keep=all".to_owned(),
+    ] {
+        let uri = SourceUri::parse(&uri).unwrap();
+        let s = Supervisor::start(uri.source().unwrap(), SourceId(0), uri.name(), uri.plan(), Bell::new())
+            .unwrap();
+        let take = || drop(s.ring().pop(Duration::from_secs(60)).unwrap());
+        (0..20).for_each(|_| take());
+        let before = COUNT.load(Ordering::Relaxed);
+        (0..300).for_each(|_| take());
+        assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0, "{uri}");
+        assert!(s.stop());
     }
 }

@@ -6,7 +6,9 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use saltica_pipeline::frame::{Frame, Memory, SourceId, monotonic};
@@ -14,6 +16,33 @@ use saltica_pipeline::ring::Bell;
 use saltica_pipeline::source::v4l2::{cameras, set_control};
 use saltica_pipeline::source::{DropReason, SourceUri, State, Supervisor};
 use saltica_vision::Image;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises about `layout` are those of `System.alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        // SAFETY: `p` came from `System.alloc` with this layout.
+        unsafe { System.dealloc(p, layout) }
+    }
+
+    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as for `dealloc`; the caller's promises about `size` are those of `System.realloc`.
+        unsafe { System.realloc(p, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTER: Counting = Counting;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -35,6 +64,16 @@ fn until(what: &str, s: &Supervisor, done: impl Fn(&Supervisor) -> bool) {
         assert!(t.elapsed() < LONG, "{what}: {:?} {:?}", s.status(), s.counters());
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether this kernel's vivid comes back after its `Disconnect`: that of 5.10 stays away.
+fn comes_back() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let major: u32 = release.split('.').next().unwrap().parse().unwrap();
+    if major < 6 {
+        println!("  not unplugged: vivid of Linux {} would not come back", release.trim());
+    }
+    major >= 6
 }
 
 /// The colours of vivid's bars, in the lower half where it writes no text.
@@ -90,7 +129,8 @@ fn every_format(device: &str, formats: &[&str]) {
             }
             let fps = 14.0 / t.elapsed().as_secs_f64();
             assert!(stamps.windows(2).all(|w| w[0] < w[1]), "{stamps:?}");
-            assert!(sequences.windows(2).all(|w| w[0] < w[1]), "{sequences:?}");
+            // Vivid derives its numbers from the time that has passed, and repeats one when it was late.
+            assert!(sequences.windows(2).all(|w| w[0] <= w[1]) && sequences[14] >= 10, "{sequences:?}");
             addresses.sort_unstable();
             addresses.dedup();
             assert!((2..=4).contains(&addresses.len()), "frames go round {} buffers", addresses.len());
@@ -142,6 +182,9 @@ fn c_two_cameras_do_not_concern_each_other() {
         let (a, b) = (frame(&both[0]), frame(&both[1]));
         assert_eq!((a.copies(), b.copies()), (0, 0));
     }
+    if !comes_back() {
+        return;
+    }
     assert!(set_control(Path::new("/dev/video0"), "Disconnect", 1).unwrap());
     until("the first is gone", &both[0], |s| s.counters().failures > 0);
     let before = both[1].counters();
@@ -156,6 +199,9 @@ fn c_two_cameras_do_not_concern_each_other() {
 #[test]
 #[ignore = "needs the kernel's vivid driver: run tests/vivid/run"]
 fn d_unplugged_while_a_frame_is_held_it_comes_back() {
+    if !comes_back() {
+        return;
+    }
     std::thread::sleep(Duration::from_millis(500));
     let s = start("v4l2:///dev/video0?size=320x180&format=yuyv");
     let held = frame(&s);
@@ -259,6 +305,27 @@ fn g_usb_camera_by_jpeg_and_raw_and_through_an_unplugging() {
         assert!(row.chunks_exact(4).all(|p| p[2] == p[0].wrapping_add(1) && p[1] == 128 && p[3] == 128));
         println!("  {}", s.status().opened.unwrap().note);
         drop(f);
+        assert!(s.stop());
+    }
+}
+
+#[test]
+#[ignore = "needs the kernel's vivid driver: run tests/vivid/run"]
+fn h_a_running_camera_allocates_nothing() {
+    for uri in
+        ["v4l2:///dev/video0?size=320x180&format=nv12", "v4l2:///dev/video1?size=320x180&memory=userptr"]
+    {
+        let s = start(uri);
+        for _ in 0..10 {
+            drop(frame(&s));
+        }
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..60 {
+            drop(frame(&s));
+        }
+        let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        println!("  {uri}: {count} allocations in 60 frames");
+        assert_eq!(count, 0);
         assert!(s.stop());
     }
 }

@@ -65,6 +65,19 @@ fn preprocess_1080p_to_640(b: Bencher<'_, '_>, target: Target) {
     });
 }
 
+/// 1280x720 in each pixel format that cameras give, to 640x640 f32 planes.
+#[divan::bench(args = PixelFormat::ALL)]
+fn preprocess_720p_to_640(b: Bencher<'_, '_>, format: PixelFormat) {
+    let mut r = Random(1);
+    let bytes = format.packed_bytes(1280, 720).unwrap();
+    let data: Vec<u8> = (0..bytes).map(|_| (r.next() * 255.0) as u8).collect();
+    let picture = Pixels::packed(&data, 1280, 720, format).unwrap();
+    let layout = Layout::contiguous(shape(&[1, 3, 640, 640]));
+    let mut p = Preprocessor::new(InputSpec::default(), (640, 640), DType::F32).unwrap();
+    let mut out = vec![0f32; layout.span()];
+    b.bench_local(|| p.run(&picture, &mut ViewMut::of_slice(&mut out, layout).unwrap(), 0).unwrap());
+}
+
 /// 500x375 enlarged to 640x480.
 #[divan::bench]
 fn preprocess_500x375_to_640(b: Bencher<'_, '_>) {

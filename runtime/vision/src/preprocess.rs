@@ -118,7 +118,7 @@ struct Resize {
     lines: Vec<Tap>,
     filtered: [Row; 2],
     line: Vec<u8>,
-    /// One source row of a luma and chroma picture as RGB: a row that stays in the cache, never the picture.
+    /// One source row of a luma and chroma picture as planes of RGB: a row that stays in the cache, never the picture.
     rgb: Vec<u8>,
 }
 
@@ -377,7 +377,7 @@ impl Resize {
         row.source = Some(y);
         if yuv {
             yuv::row(picture, y, self.coefficients, &mut self.rgb);
-            resize::horizontal::<3>(&self.rgb, &self.columns, channel, &mut row.planes);
+            resize::horizontal_planes(&self.rgb, &self.columns, channel, &mut row.planes);
             return;
         }
         match picture.format().bytes_per_pixel() {

@@ -81,6 +81,22 @@ pub(crate) fn horizontal<const BPP: usize>(
     }
 }
 
+/// As [`horizontal`], for a source row that is three planes already, one behind the other.
+pub(crate) fn horizontal_planes(row: &[u8], taps: &[Tap], channel: [usize; 3], planes: &mut [i16]) {
+    let width = row.len() / 3;
+    // The second sample of the pair of a one-pixel row is the row itself.
+    let next = usize::from(width > 1);
+    for (source, out) in channel.iter().zip(planes.chunks_exact_mut(taps.len().max(1))) {
+        let plane = &row[source * width..][..width];
+        for (tap, o) in taps.iter().zip(out) {
+            let i = tap.at as usize;
+            let pair = &plane[i..=i + next];
+            let (a, b) = (i32::from(pair[0]), i32::from(pair[next]));
+            *o = ((a * i32::from(tap.w0) + b * i32::from(tap.w1)) >> 4) as i16;
+        }
+    }
+}
+
 /// Blends two filtered rows into bytes.
 pub(crate) fn vertical(above: &[i16], below: &[i16], w0: i16, w1: i16, out: &mut [u8]) {
     for ((&a, &b), o) in above.iter().zip(below).zip(out) {

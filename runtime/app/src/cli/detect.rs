@@ -6,6 +6,7 @@ use saltica::inputs::{self, Pictures, Simulator, Source};
 use saltica::report::{
     Align, ErrorRecord, FrameId, FrameRecord, Style, SummaryRecord, Table, Times, number, objects,
 };
+use saltica::track::{TrackParams, Tracker};
 use saltica::{Detections, Detector, Error, ErrorKind, Image};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -28,10 +29,24 @@ pub(super) struct Args {
     /// Write no picture, not even of the simulated camera
     #[arg(long, conflicts_with = "save")]
     no_save: bool,
+    /// Follow objects from picture to picture: each argument is taken for the frames of one camera in their order, and
+    /// only objects that are followed are told, with the number of their track. Scores down to 0.1 count (--conf)
+    #[arg(long)]
+    track: bool,
+    /// Pictures a second of files and folders; the simulated camera knows its own
+    #[arg(long, value_name = "N", requires = "track", default_value_t = 30.0, value_parser = rate)]
+    fps: f64,
     #[command(flatten)]
     detect: DetectFlags,
     #[command(flatten)]
     run: RunFlags,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(v) if (0.001..=1000.0).contains(&v) => Ok(v),
+        _ => Err("give a number from 0.001 to 1000".into()),
+    }
 }
 
 /// Where pictures of the simulated camera are drawn unless told otherwise.
@@ -52,7 +67,11 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
              (saltica models list)"
         ));
     }
-    let mut detector = model.detector(&args.detect.builder(&args.run)?)?;
+    let builder = match args.track {
+        true => args.detect.builder_for_tracks(&args.run)?,
+        false => args.detect.builder(&args.run)?,
+    };
+    let mut detector = model.detector(&builder)?;
     log::info!("{model}: {}", detector.head());
 
     let mut summary =
@@ -63,6 +82,8 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     let mut found = Detections::new();
     for source in &sources {
         let mut used = None;
+        let mut tracker =
+            args.track.then(|| Tracker::new(TrackParams::default())).transpose().map_err(Error::from)?;
         for frame in 0..source.len() {
             let id = FrameId {
                 source_id: source.id,
@@ -74,7 +95,8 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
             let picture = take(source, frame, &mut simulator, used.take());
             let looked = picture.and_then(|picture| {
                 let saver = saver.as_mut().filter(|s| s.wants(source, frame));
-                look_at(picture, start.elapsed(), id.clone(), &mut detector, &mut found, saver)
+                let follow = tracker.as_mut().map(|t| (t, time(source, frame, args.fps)));
+                look_at(picture, start.elapsed(), id.clone(), &mut detector, &mut found, follow, saver)
             });
             match looked {
                 Ok((record, picture)) => {
@@ -123,6 +145,16 @@ fn path(source: &Source, frame: u64) -> String {
     }
 }
 
+/// When a frame was taken, since the beginning of its source.
+fn time(source: &Source, frame: u64, fps: f64) -> Duration {
+    match &source.pictures {
+        Pictures::Files(_) => Duration::from_secs_f64(frame as f64 / fps),
+        Pictures::Simulated(clip) => {
+            Duration::from_secs_f64((frame * clip.step) as f64 / f64::from(clip.spec.fps))
+        }
+    }
+}
+
 fn take(source: &Source, frame: u64, simulator: &mut Simulator, used: Option<Image>) -> Result<Image, Error> {
     match &source.pictures {
         Pictures::Files(files) => Ok(Image::open(&files[frame as usize])?),
@@ -136,6 +168,7 @@ fn look_at(
     id: FrameId,
     detector: &mut Detector,
     found: &mut Detections,
+    follow: Option<(&mut Tracker, Duration)>,
     saver: Option<&mut Saver>,
 ) -> Result<(FrameRecord, Image), Error> {
     let time = detector
@@ -152,8 +185,26 @@ fn look_at(
         time_ms: Times::new(decode, &time),
         saved: None,
     };
+    let mut ids = None;
+    if let Some((tracker, time)) = follow {
+        let mut of = vec![None; found.len()];
+        for t in tracker.update(found.items(), time)? {
+            if let Some(k) = t.observation {
+                of[k] = Some(t.id);
+                record.detections[k].track = Some(t.into());
+            }
+        }
+        record.detections.retain(|d| d.track.is_some());
+        ids = Some(of);
+    }
     if let Some(saver) = saver {
-        saver.annotator.draw(&mut picture, found, |class| detector.head().label(class));
+        let head = detector.head();
+        match ids {
+            None => saver.annotator.draw(&mut picture, found, |class| head.label(class)),
+            Some(ids) => saver.annotator.draw_named(&mut picture, found, |k, d| {
+                Some(format!("{} #{}", head.label(d.class), ids[k]?))
+            }),
+        }
         record.saved = saver.save(&picture, &record.id.path)?.map(|p| p.display().to_string());
     }
     Ok((record, picture))
@@ -172,18 +223,24 @@ fn text(r: &FrameRecord, style: Style, tell_saved: bool) -> String {
             number(t.preprocess + t.infer + t.postprocess, 1)
         ))
     );
-    let mut table = Table::new(&[
+    let followed = r.detections.iter().any(|d| d.track.is_some());
+    let mut columns = vec![
         ("class", Align::Left),
         ("score", Align::Right),
         ("left", Align::Right),
         ("top", Align::Right),
         ("right", Align::Right),
         ("bottom", Align::Right),
-    ]);
+    ];
+    if followed {
+        columns.push(("track", Align::Right));
+    }
+    let mut table = Table::new(&columns);
     for d in &r.detections {
         let score = number(f64::from(d.score), 3);
         let sides = d.bbox.map(|v| number(f64::from(v), 1));
-        table.row([d.class.clone(), score].into_iter().chain(sides));
+        let track = d.track.map(|t| format!("#{}", t.id));
+        table.row([d.class.clone(), score].into_iter().chain(sides).chain(track));
     }
     let body = if table.is_empty() { String::new() } else { table.render(style) };
     let lost = match (r.dropped, r.capped) {

@@ -188,6 +188,12 @@ pub(super) struct DetectFlags {
 }
 
 impl DetectFlags {
+    /// The builder of a detector whose faint objects count, too, unless `--conf` says otherwise: they carry tracks on.
+    pub(super) fn builder_for_tracks(&self, run: &RunFlags) -> Result<DetectorBuilder, Error> {
+        let b = self.builder(run)?;
+        Ok(if self.conf.is_none() { b.conf(0.1) } else { b })
+    }
+
     pub(super) fn builder(&self, run: &RunFlags) -> Result<DetectorBuilder, Error> {
         let mut b = Detector::builder().backend(run.kind()).strict(self.strict).agnostic(self.agnostic);
         if let Some(threads) = run.threads {

@@ -59,8 +59,13 @@ impl Image {
         let (width, height) = (pixels.width(), pixels.height());
         if pixels.format().is_yuv() {
             let k = Coefficients::new(pixels.colorimetry());
-            let mut data = vec![0; width * height * 3];
-            data.chunks_exact_mut(width * 3).enumerate().for_each(|(y, row)| yuv::row(pixels, y, k, row));
+            let (mut data, mut planes) = (vec![0; width * height * 3], vec![0; width * 3]);
+            for (y, row) in data.chunks_exact_mut(width * 3).enumerate() {
+                yuv::row(pixels, y, k, &mut planes);
+                for (x, p) in row.chunks_exact_mut(3).enumerate() {
+                    (p[0], p[1], p[2]) = (planes[x], planes[width + x], planes[2 * width + x]);
+                }
+            }
             return Image { width, height, data };
         }
         let [r, g, b] = pixels.format().rgb_offsets();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use super::abi::{self, MAX_PLANES};
-use super::sys::{self, BufferIo, Driver, Region, Request};
+use super::sys::{self, Allocate, BufferIo, Driver, Region, Request};
 use super::{MemoryWish, failed};
 use crate::frame::{Lender, Memory};
 use crate::{Error, ErrorKind, Result};
@@ -65,13 +65,14 @@ pub(crate) struct Filled {
 
 impl Buffers {
     /// Asks the driver for buffers, maps or provides their memory, and exports them where asked for. `sizes` are the bytes
-    /// of each plane that the format takes.
+    /// of each plane that the format takes; `allocator` provides memory for user pointers.
     pub(crate) fn new(
         driver: Arc<dyn Driver>,
         kind: u32,
         memory: MemoryWish,
         count: u32,
         sizes: &[usize],
+        allocator: Option<&dyn Allocate>,
     ) -> Result<Buffers> {
         let code = if memory == MemoryWish::UserPtr { abi::MEMORY_USERPTR } else { abi::MEMORY_MMAP };
         let mut request = abi::RequestBuffers { count, kind, memory: code, ..abi::RequestBuffers::default() };
@@ -102,7 +103,7 @@ impl Buffers {
             driver,
         };
         for index in 0..request.count {
-            let blocks = buffers.blocks(index, sizes)?;
+            let blocks = buffers.blocks(index, sizes, allocator)?;
             buffers.slots.push(Slot { place: AtomicU8::new(IDLE), blocks });
         }
         Ok(buffers)
@@ -120,7 +121,7 @@ impl Buffers {
         io
     }
 
-    fn blocks(&self, index: u32, sizes: &[usize]) -> Result<Vec<Block>> {
+    fn blocks(&self, index: u32, sizes: &[usize], allocator: Option<&dyn Allocate>) -> Result<Vec<Block>> {
         let mut io = self.io(index);
         if self.memory != MemoryWish::UserPtr {
             self.driver
@@ -130,7 +131,10 @@ impl Buffers {
         let mut blocks = Vec::with_capacity(sizes.len());
         for (p, &size) in sizes.iter().enumerate() {
             let region = if self.memory == MemoryWish::UserPtr {
-                Region::own(size)
+                match allocator {
+                    Some(a) => Region::provided(a.allocate(size)?, size),
+                    None => Region::own(size),
+                }
             } else {
                 // Offsets of drivers are 32 bits wide.
                 let (offset, length) = if io.is_multi() {

@@ -7,7 +7,7 @@ use saltica_tensor::PixelFormat;
 use super::abi::{self, MAX_PLANES};
 use super::buffers::Buffers;
 use super::negotiate::{self, Code, Offer, Sizes};
-use super::sys::{Driver, Request};
+use super::sys::{Allocate, Driver, Request};
 use super::{MemoryWish, failed};
 use crate::frame::{FrameFormat, PlaneLayout};
 use crate::source::options::{Options, Wish};
@@ -242,7 +242,11 @@ impl Camera {
     const BUFFERS: u32 = 6;
 
     /// Negotiates a format, gets buffers and starts the stream.
-    pub(crate) fn start(driver: Arc<dyn Driver>, o: &Options) -> Result<Camera> {
+    pub(crate) fn start(
+        driver: Arc<dyn Driver>,
+        o: &Options,
+        allocator: Option<&dyn Allocate>,
+    ) -> Result<Camera> {
         let (kind, name) = identify(driver.as_ref())?;
         let (size, fps) = negotiate::wanted(o);
         let (offers, seen) = offers(driver.as_ref(), kind, size, fps);
@@ -265,13 +269,18 @@ impl Camera {
         let fps = set_rate(driver.as_ref(), kind, if offer.fps > 0.0 { offer.fps } else { fps });
         let sizes: Vec<usize> = settled.planes.iter().map(|p| p.0).collect();
         let count = o.buffers.unwrap_or(Self::BUFFERS);
+        let get = |memory| Buffers::new(Arc::clone(&driver), kind, memory, count, &sizes, allocator);
+        // Without a wish: memory that was provided, else the driver's; the other if the driver, or the provider, refuses.
+        let [first, second] = match allocator {
+            Some(_) => [MemoryWish::UserPtr, MemoryWish::Mmap],
+            None => [MemoryWish::Mmap, MemoryWish::UserPtr],
+        };
         let (buffers, why) = match o.memory {
-            Some(memory) => (Buffers::new(Arc::clone(&driver), kind, memory, count, &sizes)?, String::new()),
-            None => match Buffers::new(Arc::clone(&driver), kind, MemoryWish::Mmap, count, &sizes) {
+            Some(memory) => (get(memory)?, String::new()),
+            None => match get(first) {
                 Ok(b) => (b, String::new()),
-                Err(e) if e.kind() == ErrorKind::Unsupported => {
-                    let b = Buffers::new(Arc::clone(&driver), kind, MemoryWish::UserPtr, count, &sizes)?;
-                    (b, format!(" ({e})"))
+                Err(e) if e.kind() == ErrorKind::Unsupported || allocator.is_some() => {
+                    (get(second)?, format!(" ({e})"))
                 }
                 Err(e) => return Err(e),
             },

@@ -36,6 +36,7 @@ use camera::Camera;
 use sys::{Node, Request};
 
 pub(crate) use sys::Driver;
+pub use sys::{Allocate, Block};
 
 /// A pixel format's code, for tests of others.
 #[cfg(test)]
@@ -75,6 +76,7 @@ pub struct V4l2Source {
     place: String,
     options: Options,
     opener: Opener,
+    allocator: Option<Arc<dyn Allocate>>,
     camera: Option<Camera>,
     pool: Arc<Pool>,
     decoder: jpeg::Decoder,
@@ -116,6 +118,7 @@ impl V4l2Source {
         V4l2Source {
             place,
             opener,
+            allocator: None,
             camera: None,
             pool: Pool::new(options.buffers.unwrap_or(6) as usize),
             options,
@@ -123,6 +126,15 @@ impl V4l2Source {
             errors: 0,
             sequence: 0,
         }
+    }
+
+    /// A camera whose driver writes into memory that `allocator` provides, where the driver can (else into its own, which
+    /// [`Opened::note`] says with the reason).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Uri`] when the address names no device.
+    pub fn with_memory(uri: &SourceUri, allocator: Arc<dyn Allocate>) -> Result<V4l2Source> {
+        Ok(V4l2Source { allocator: Some(allocator), ..Self::new(uri)? })
     }
 
     fn device_error(&mut self, e: &io::Error) -> Result<Next> {
@@ -242,7 +254,8 @@ impl Source for V4l2Source {
             }
             e
         })?;
-        let camera = Camera::start(driver, &self.options).map_err(|e| e.at(&self.place))?;
+        let camera =
+            Camera::start(driver, &self.options, self.allocator.as_deref()).map_err(|e| e.at(&self.place))?;
         self.errors = 0;
         self.sequence = 0;
         let opened = Opened {

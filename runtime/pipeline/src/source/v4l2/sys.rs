@@ -1,7 +1,8 @@
 //! System calls on a video device, behind a trait so that a driver that misbehaves can stand in for it.
 //!
 //! Invariants:
-//! * A [`Region`] is one mapping, made by `mmap` and undone by its drop; its address and length never change in between.
+//! * A [`Region`] is one mapping, made by `mmap` and undone by its drop, or a [`Block`] that somebody provided; its address and
+//!   length never change in between.
 //! * The driver (or a device, by DMA) writes into a region only while a buffer that names it is queued. Reading goes through
 //!   [`Region::bytes`], whose caller guarantees that it is not.
 //! * Every pointer in a structure that goes to the kernel is set right before the call, from a live reference.
@@ -163,10 +164,35 @@ pub(crate) fn adopt(fd: i32) -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A piece of memory that somebody else provides for frames, such as pinned memory that a GPU reads too.
+///
+/// # Safety
+/// [`Block::address`] is that of [`Block::bytes`] bytes which are readable and writable, start at a page and stay where they
+/// are until this is dropped. Whoever implements it writes none of them; who reads them otherwise than through a
+/// [`Frame`](crate::frame::Frame) does so only while that frame lives.
+pub unsafe trait Block: Send + Sync + fmt::Debug {
+    /// Where it starts.
+    fn address(&self) -> *mut u8;
+    /// How many bytes it has.
+    fn bytes(&self) -> usize;
+}
+
+/// Provides the memory that a driver writes frames into (`V4L2_MEMORY_USERPTR`). A frame's
+/// [`block`](crate::frame::Frame::block) starts at the block's address, by which a device's view of it can be found again.
+pub trait Allocate: Send + Sync + fmt::Debug {
+    /// A block of at least `bytes` bytes. Called when a camera is opened, once for each plane of each buffer.
+    ///
+    /// # Errors
+    /// When there is none; then the driver's own memory is used.
+    fn allocate(&self, bytes: usize) -> crate::Result<Box<dyn Block>>;
+}
+
 /// Pages that a driver writes into: its own, mapped, or ours.
 pub(crate) struct Region {
     start: *mut u8,
     length: usize,
+    /// Whose memory it is, where it is not a mapping of ours.
+    block: Option<Box<dyn Block>>,
 }
 
 // SAFETY: a region is plain memory without ties to a thread; who may touch it when is the module's second invariant.
@@ -178,6 +204,17 @@ impl Region {
     /// Whole pages of zeros of our own, for a driver to write into.
     pub(crate) fn own(length: usize) -> Result<Region> {
         Self::map(None, 0, length.max(1).next_multiple_of(4096))
+    }
+
+    /// Somebody else's memory.
+    pub(crate) fn provided(block: Box<dyn Block>, length: usize) -> Result<Region> {
+        let (start, bytes) = (block.address(), block.bytes());
+        if bytes < length || !(start as usize).is_multiple_of(4096) || start.is_null() {
+            return Err(Error::other(format!(
+                "memory of {bytes} bytes at {start:p} was provided, {length} from the start of a page expected"
+            )));
+        }
+        Ok(Region { start, length: bytes, block: Some(block) })
     }
 
     fn map(file: Option<&File>, offset: u64, length: usize) -> Result<Region> {
@@ -197,7 +234,7 @@ impl Region {
         if start == libc::MAP_FAILED {
             return Err(Error::last_os_error());
         }
-        Ok(Region { start: start.cast(), length })
+        Ok(Region { start: start.cast(), length, block: None })
     }
 
     /// Its address, for the driver.
@@ -227,6 +264,9 @@ impl fmt::Debug for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if self.block.is_some() {
+            return;
+        }
         // SAFETY: exactly the mapping that `map` made; no slice of it lives on, as they borrow from `self`.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }

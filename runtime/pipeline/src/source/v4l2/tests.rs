@@ -362,6 +362,73 @@ fn time_stamps_of_another_clock_are_not_believed() {
     assert!(b.frame().captured >= before);
 }
 
+/// Memory from a provider: where the frames lie, or why not there.
+#[test]
+fn frames_are_written_into_memory_that_is_provided() {
+    #[derive(Debug)]
+    struct Pages {
+        region: super::sys::Region,
+        live: Arc<AtomicU32>,
+    }
+    // SAFETY: a mapping of whole pages, which lives as long as this and is not written here.
+    #[allow(unsafe_code)]
+    unsafe impl super::Block for Pages {
+        fn address(&self) -> *mut u8 {
+            self.region.address() as *mut u8
+        }
+        fn bytes(&self) -> usize {
+            self.region.len()
+        }
+    }
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            self.live.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    #[derive(Debug)]
+    struct Provider {
+        live: Arc<AtomicU32>,
+        given: Mutex<Vec<usize>>,
+        short: usize,
+    }
+    impl super::Allocate for Provider {
+        fn allocate(&self, bytes: usize) -> crate::Result<Box<dyn super::Block>> {
+            let region = super::sys::Region::own(bytes - self.short).unwrap();
+            lock(&self.given).push(region.address() as usize);
+            self.live.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(Pages { region, live: Arc::clone(&self.live) }))
+        }
+    }
+    let provider = |short| {
+        Arc::new(Provider { live: Arc::new(AtomicU32::new(0)), given: Mutex::new(Vec::new()), short })
+    };
+    let p = provider(0);
+    let mut b = Bench::new(Model::default(), small(), vec![Step::Frame(8)]);
+    b.source.allocator = Some(p.clone());
+    let note = b.source.open(WAIT).unwrap().note;
+    assert!(note.ends_with("3 userptr buffers"), "{note}");
+    let f = b.frame();
+    assert_eq!((f.memory(), f.pixels().row(3)[5]), (Memory::UserPtr, 8));
+    assert!(lock(&p.given).contains(&(f.block(0).as_ptr() as usize)));
+    b.source.close();
+    drop(b);
+    assert_eq!(p.live.load(Ordering::Relaxed), 3, "a frame keeps its memory");
+    drop(f);
+    assert_eq!(p.live.load(Ordering::Relaxed), 0);
+    // A driver without user pointers, and a provider that gives too little: the driver's own memory.
+    for (model, p, why) in [
+        (Model { userptr: false, ..Model::default() }, provider(0), "memory=userptr is not possible"),
+        (Model::default(), provider(5000), "expected"),
+    ] {
+        let mut b = Bench::new(model, small(), vec![Step::Frame(8)]);
+        b.source.allocator = Some(p.clone());
+        let note = b.source.open(WAIT).unwrap().note;
+        assert!(note.contains("3 mmap buffers (") && note.contains(why), "{note}");
+        assert_eq!(b.frame().memory(), Memory::Mmap);
+        assert_eq!(p.live.load(Ordering::Relaxed), 0);
+    }
+}
+
 fn steps() -> impl Strategy<Value = Step> {
     let errno = prop::sample::select(vec![
         libc::EIO,
