@@ -48,9 +48,9 @@ pub(super) fn integer_conv(
     };
     let (isa, pool) = (cpu.isa, Arc::clone(&cpu.pool));
     let constants: Vec<&Tensor> = std::iter::once(weights).chain(zeros).collect();
-    let packed = cpu.integer_convs.get(&(*op, x_dtype), &constants, || {
-        PackedConvInteger::new(isa, op, x_dtype, weights, zeros)
-    })?;
+    let packed = cpu
+        .integer_convs
+        .get(&(*op, x_dtype), &constants, || PackedConvInteger::new(isa, op, x_dtype, weights, zeros))?;
     Ok(Some(Box::new(Step {
         label: packed.label(),
         scratch: packed.scratch_bytes(&x, pool.threads()),

@@ -114,6 +114,9 @@ pub(super) fn ew(op: i32, args: &[Arg], y: &Arg, numbers: [f32; 2]) -> Result<La
     };
     let launch = match dense(op, args, y, &walk) {
         Some((kernel, per)) => Launch::new("ew", kernel, [blocks(count.div_ceil(per), 256)?, 1, 1], 256, &p),
+        None if in_rows(op, args, y, &walk) => {
+            Launch::new("ew", "ew_rows", [blocks(count / ROW_PIECE, 256)?, 1, 1], 256, &p)
+        }
         None => Launch::new("ew", "ew", [blocks(count, 256)?, 1, 1], 256, &p),
     };
     let pointer = |i: usize| args.get(i).map(|a| a.ptr.clone());
@@ -137,6 +140,26 @@ fn dense(op: i32, args: &[Arg], y: &Arg, walk: &Walk) -> Option<(&'static str, u
         && walk.strides.iter().all(|s| s[0] == 1)
         && args.iter().chain([y]).all(|a| a.dtype == y.dtype && a.offset.is_multiple_of(16));
     (known && alike).then_some((kernel, per))
+}
+
+/// Elements that a thread of `ew_rows` takes.
+const ROW_PIECE: usize = 8;
+
+/// Whether operands and result are floats that lie in rows of whole pieces, aligned to 16 bytes.
+fn in_rows(op: i32, args: &[Arg], y: &Arg, walk: &Walk) -> bool {
+    let known = matches!(op, COPY | ADD | 41 | MUL | 1 | 2 | 3);
+    let rank = walk.dims.len();
+    let aligned = |a: &Arg, strides: &[i64]| {
+        let size = a.dtype.size() as i64;
+        matches!(a.dtype, DType::F16 | DType::F32)
+            && a.offset.is_multiple_of(16)
+            && strides[rank - 1] == 1
+            && strides[..rank - 1].iter().all(|s| s * size % 16 == 0)
+    };
+    known
+        && (1..=2).contains(&rank)
+        && walk.dims[rank - 1].is_multiple_of(ROW_PIECE)
+        && args.iter().chain([y]).zip(&walk.strides).all(|(a, strides)| aligned(a, strides))
 }
 
 /// A step of one launch of `ew`, with the output's spare channels zeroed.

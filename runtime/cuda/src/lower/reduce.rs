@@ -119,8 +119,14 @@ pub(super) fn softmax(low: &Lowering, op: &Softmax, step: &StepDesc<'_>) -> Resu
         log: i32::from(op.log),
         ..Default::default()
     };
-    // A warp a line, or a block where lines are long.
-    let (kernel, lines) = if shape[axis] <= 1024 { ("softmax_warp", 8) } else { ("softmax_block", 1) };
+    // A thread a line where lines are short and lie side by side, a warp, or a block where they are long.
+    const SHORT: usize = 32;
+    let neighbours = (0..2).all(|i| outer.strides[i].last() == Some(&1));
+    let (kernel, lines) = match shape[axis] {
+        n if n <= SHORT && neighbours => ("softmax_lines", 256),
+        n if n <= 1024 => ("softmax_warp", 8),
+        _ => ("softmax_block", 1),
+    };
     let mut launches: Vec<Launch> = spare(&y)?.into_iter().collect();
     launches.push(
         Launch::new("reduce", kernel, [blocks(outer.count(), lines)?, 1, 1], 256, &p)
