@@ -54,6 +54,7 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
     ("runtime/pipeline/src/source/gst/ffi.rs", "GStreamer's C functions"),
     ("runtime/pipeline/tests/sim_alloc.rs", "an allocator that counts"),
     ("runtime/pipeline/tests/vivid.rs", "an allocator that counts"),
+    ("runtime/pipeline/tests/stage_alloc.rs", "an allocator that counts"),
 ];
 
 /// Lines of a source file or document.

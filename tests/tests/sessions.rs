@@ -193,10 +193,7 @@ fn opens(name: &str) -> Result<()> {
         let (plan, _) = model.plan(&Bindings::new().input(input, &dims(graph, batch)), backend.as_ref())?;
         plan.outputs
             .iter()
-            .map(|o| match o {
-                saltica_core::plan::PlanOutput::Arena(slot) => Ok(slot.layout.shape().dims().to_vec()),
-                saltica_core::plan::PlanOutput::Tail(_) => Err("an output has no fixed shape".into()),
-            })
+            .map(|o| Ok(o.ok_or("an output has no fixed shape")?.shape.dims().to_vec()))
             .collect()
     };
     let one = shapes(&original, 1)?;

@@ -13,6 +13,7 @@ mod bindings;
 mod cse;
 mod edit;
 mod fold;
+mod narrow;
 mod noop;
 mod quantized;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod tests;
 mod widen;
 
 pub use bindings::Bindings;
+pub use narrow::narrow;
 pub use rebatch::{BATCH, rebatch};
 pub use report::Report;
 pub use settle::{Settled, settle};

@@ -485,3 +485,71 @@ fn large_graphs_take_time_in_proportion() {
     assert_eq!((report.count("constants folded"), report.count("identities removed")), (n, n));
     assert!(took.as_secs() < 30, "{took:?}: the passes are not linear in the nodes");
 }
+
+/// Dtype of each value by what its maker says, from the inputs on.
+fn settled_dtypes(graph: &Graph, dims: &[usize]) -> Vec<(String, DType)> {
+    let name = &graph.value(graph.inputs[0]).name;
+    let settled = settle(graph, &Bindings::new().input(name, dims), &mut Report::default()).unwrap();
+    let of = |n: &Node| {
+        let id = n.outputs[0].unwrap();
+        (n.op.name().to_string(), settled.facts[id.index()].unwrap().dtype)
+    };
+    settled.graph.nodes.iter().map(of).collect()
+}
+
+#[test]
+fn f16_reaches_up_to_the_last_convolution_and_no_further() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "3", "4", "4"]);
+    let weights =
+        |b: &mut Build, dims: &[usize], seed| b.constant(dims, noise(dims, seed).as_slice::<f32>().unwrap());
+    let (w1, w2) = (weights(&mut b, &[8, 3, 3, 3], 1), weights(&mut b, &[4, 8, 1, 1], 2));
+    let first = b.op(conv(3, 1, 1), &[x, w1]);
+    let act = b.op(Op::Unary(Unary::Sigmoid), &[first]);
+    let product = b.op(binary(BinaryKind::Mul), &[first, act]);
+    let second = b.op(conv(1, 1, 1), &[product, w2]);
+    // Decoding: f32. So is a weighted sum that reads it.
+    let tail = b.op(Op::Unary(Unary::Sigmoid), &[second]);
+    let w3 = b.constant(&[1, 4, 1, 1], &[0.0f32, 1.0, 2.0, 3.0]);
+    let sum = b.op(conv(1, 1, 1), &[tail, w3]);
+    let graph = b.output(&[sum, tail]);
+    let mut half = graph.clone();
+    let mut report = Report::default();
+    narrow(&mut half, &mut report).unwrap();
+    let dtypes = settled_dtypes(&half, &[1, 3, 4, 4]);
+    let expected = [
+        ("Cast", DType::F16),
+        ("Conv", DType::F16),
+        ("Sigmoid", DType::F16),
+        ("Mul", DType::F16),
+        ("Conv", DType::F16),
+        ("Cast", DType::F32),
+        ("Sigmoid", DType::F32),
+        ("Conv", DType::F32),
+    ];
+    assert_eq!(dtypes, expected.map(|(n, d)| (n.to_string(), d)));
+    let picture = noise(&[1, 3, 4, 4], 5);
+    let run = |g: &Graph| g.evaluate(std::slice::from_ref(&picture)).unwrap();
+    for (want, got) in run(&graph).iter().zip(&run(&half)) {
+        assert_eq!(got.dtype(), DType::F32);
+        // 27 and 8 products of numbers below 1, each rounded to 11 bits: a few thousandths.
+        let (want, got) = (want.as_slice::<f32>().unwrap(), got.as_slice::<f32>().unwrap());
+        let worst = want.iter().zip(got).map(|(w, g)| (w - g).abs()).fold(0.0, f32::max);
+        assert!(worst < 1e-2, "{worst}");
+        assert!(worst > 0.0, "f16 changed nothing");
+    }
+}
+
+#[test]
+fn numbers_that_f16_cannot_hold_keep_their_reader_in_f32() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "2", "2", "2"]);
+    let w = b.constant(&[1, 2, 1, 1], &[1.0f32, 70_000.0]);
+    let w2 = b.constant(&[2, 1, 1, 1], &[1e-6f32, 2e-6]);
+    let first = b.op(conv(1, 1, 1), &[x, w]);
+    let second = b.op(conv(1, 1, 1), &[first, w2]);
+    let mut graph = b.output(&[second]);
+    narrow(&mut graph, &mut Report::default()).unwrap();
+    let dtypes: Vec<DType> = settled_dtypes(&graph, &[1, 2, 2, 2]).into_iter().map(|(_, d)| d).collect();
+    assert_eq!(dtypes, [DType::F32, DType::F16, DType::F16, DType::F32]);
+}

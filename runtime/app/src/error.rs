@@ -80,6 +80,18 @@ impl From<saltica_cpu::Error> for Error {
     }
 }
 
+impl From<saltica_cuda::Error> for Error {
+    fn from(e: saltica_cuda::Error) -> Self {
+        use saltica_cuda::ErrorKind as From;
+        let kind = match e.kind() {
+            From::NoDriver | From::NoDevice | From::Kernels | From::Compile => ErrorKind::Usage,
+            From::Unsupported | From::Memory => ErrorKind::Model,
+            _ => ErrorKind::Run,
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
 impl From<saltica_vision::Error> for Error {
     fn from(e: saltica_vision::Error) -> Self {
         use saltica_vision::ErrorKind as From;
@@ -88,6 +100,19 @@ impl From<saltica_vision::Error> for Error {
             From::Image | From::TooLarge => ErrorKind::Format,
             From::Spec => ErrorKind::Usage,
             From::Head => ErrorKind::Model,
+            _ => ErrorKind::Run,
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
+impl From<saltica_pipeline::Error> for Error {
+    fn from(e: saltica_pipeline::Error) -> Self {
+        use saltica_pipeline::ErrorKind as From;
+        let kind = match e.kind() {
+            From::Uri | From::Value => ErrorKind::Usage,
+            From::Io => ErrorKind::Io,
+            From::Image => ErrorKind::Format,
             _ => ErrorKind::Run,
         };
         Error::new(kind, e.to_string())

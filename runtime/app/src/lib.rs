@@ -48,7 +48,9 @@
 //! * [`mod@bench`]: statistics of timed runs.
 //! * [`doctor`]: what this machine offers: CPU features, limits, GPU.
 //! * [`inputs`]: which files a command line means.
+//! * [`models`]: models by name: inside the program, fetched, or to be fetched.
 //! * [`npy`]: tensors in numpy's file format.
+//! * [`track`]: objects followed from picture to picture.
 //! * [`report`]: the records behind `--json`, and tables for people.
 //! * [`output`]: files that appear whole or not at all.
 #![forbid(unsafe_code)]
@@ -59,6 +61,7 @@ pub mod doctor;
 mod error;
 pub mod eval;
 pub mod inputs;
+pub mod models;
 pub mod npy;
 pub mod output;
 pub mod report;
@@ -68,7 +71,9 @@ pub use detector::{Detector, DetectorBuilder, Picture};
 pub use error::{Error, ErrorKind};
 pub use saltica_tensor::{DType, Shape, Tensor};
 pub use saltica_vision::spec::sha256_hex;
-pub use saltica_vision::{Detection, Detections, EncodedFormat, Head, Image, Labels, ModelSpec, draw, iou};
+pub use saltica_vision::{
+    Detection, Detections, EncodedFormat, Head, Image, Labels, ModelSpec, draw, iou, track,
+};
 pub use session::{BackendKind, Session, SessionBuilder};
 
 /// Result of this crate's fallible functions.

@@ -7,6 +7,10 @@ use saltica_models::onnx::Bytes;
 use saltica_tensor::{Shape, Tensor};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use saltica_cuda::placement::MemoryMode;
+pub use saltica_cuda::{Options as CudaOptions, Precision};
 
 /// What computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +20,10 @@ pub enum BackendKind {
     Cpu,
     /// The plain kernels that define each op: slow, for comparing.
     Reference,
+    /// An NVIDIA GPU. Without one, loading is an error that says what was tried.
+    Cuda(CudaOptions),
+    /// An NVIDIA GPU if there is one that runs the model, else the CPU, with one warning that says why.
+    Auto(CudaOptions),
 }
 
 /// How a model is loaded; see [`Session::builder`].
@@ -26,6 +34,7 @@ pub struct SessionBuilder {
     unoptimized: bool,
     open_batch: bool,
     memory_limit: Option<usize>,
+    strict: bool,
 }
 
 impl SessionBuilder {
@@ -61,13 +70,20 @@ impl SessionBuilder {
         self
     }
 
+    /// Whether running on the CPU where a GPU was looked for is an error (it is a warning unless told otherwise).
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
     /// Loads an ONNX file.
     ///
     /// # Errors
     /// A file that cannot be read, is damaged, or has ops that are not supported (all are named).
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Session> {
         let path = path.as_ref();
-        let inner = saltica_core::Session::load(path, self.make_backend()?, self.options()).map_err(|e| {
+        let load = |backend| saltica_core::Session::load(path, backend, self.options());
+        let inner = self.on_some_device(load, |e| {
             // Reading names the file itself, planning does not.
             let (shown, e) = (path.display().to_string(), e.to_string());
             let named = if e.starts_with(&shown) { e } else { format!("{shown}: {e}") };
@@ -82,8 +98,8 @@ impl SessionBuilder {
     /// As [`Self::load`].
     pub fn load_bytes(&self, model: impl Into<Bytes>) -> Result<Session> {
         let graph = saltica_models::onnx::parse(model, None).map_err(saltica_core::Error::from)?;
-        let inner = saltica_core::Session::from_graph(graph, self.make_backend()?, self.options())?;
-        Ok(Session { inner, path: None })
+        let load = |backend| saltica_core::Session::from_graph(graph.clone(), backend, self.options());
+        Ok(Session { inner: self.on_some_device(load, Error::from)?, path: None })
     }
 
     fn options(&self) -> saltica_core::SessionOptions {
@@ -100,12 +116,67 @@ impl SessionBuilder {
         self.backend == BackendKind::Reference
     }
 
-    fn make_backend(&self) -> Result<Arc<dyn Backend>> {
-        Ok(match self.backend {
-            BackendKind::Cpu => Arc::new(saltica_cpu::CpuBackend::new(self.threads)?),
+    /// The device it loads on. `Auto` looks for a GPU that has a kernel for every op of the model.
+    fn on_some_device(
+        &self,
+        load: impl Fn(Arc<dyn Backend>) -> saltica_core::Result<saltica_core::Session>,
+        named: impl Fn(saltica_core::Error) -> Error,
+    ) -> Result<saltica_core::Session> {
+        let cuda =
+            |options| -> Result<Arc<dyn Backend>> { Ok(Arc::new(saltica_cuda::CudaBackend::open(options)?)) };
+        let cpu =
+            || -> Result<Arc<dyn Backend>> { Ok(Arc::new(saltica_cpu::CpuBackend::new(self.threads)?)) };
+        let backend = match self.backend {
+            BackendKind::Cpu => cpu()?,
             BackendKind::Reference => Arc::new(Reference::default()),
-        })
+            BackendKind::Cuda(options) => cuda(options)?,
+            BackendKind::Auto(options) => match cuda(options) {
+                Ok(gpu) => {
+                    let session = load(gpu).map_err(&named)?;
+                    match unplannable(&session) {
+                        None => return Ok(session),
+                        Some(why) => self.fall_back(&why)?,
+                    }
+                    cpu()?
+                }
+                Err(e) => {
+                    self.fall_back(&e.to_string())?;
+                    cpu()?
+                }
+            },
+        };
+        load(backend).map_err(named)
     }
+
+    /// Counts a fallback to the CPU and says why, or refuses it.
+    fn fall_back(&self, why: &str) -> Result<()> {
+        if self.strict {
+            return Err(Error::new(ErrorKind::Strict, format!("the GPU cannot be used: {why}")));
+        }
+        FALLBACKS.fetch_add(1, Ordering::Relaxed);
+        log::warn!("running on the CPU: {why}");
+        Ok(())
+    }
+}
+
+/// Models that run on the CPU though a GPU was looked for, since this process began.
+static FALLBACKS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many models this process runs on the CPU though a GPU was looked for.
+pub fn fallbacks() -> usize {
+    FALLBACKS.load(Ordering::Relaxed)
+}
+
+/// Why no plan can be made for the shapes that the file fixes; `None` if one can, or if it leaves shapes open.
+fn unplannable(session: &saltica_core::Session) -> Option<String> {
+    let model = session.model();
+    let fixed = |port: &Port| -> Option<Shape> {
+        let dims = port.dims.as_ref()?.iter().map(|d| if let Dim::Fixed(n) = d { Some(*n) } else { None });
+        Shape::new(&dims.collect::<Option<Vec<_>>>()?).ok()
+    };
+    let shapes: Vec<Shape> = model.inputs().iter().map(fixed).collect::<Option<_>>()?;
+    let bindings = model.bind(&shapes).ok()?;
+    model.plan(&bindings, session.backend().as_ref()).err().map(|e| e.to_string())
 }
 
 /// What a plan may take where nobody says: a refusal with its arithmetic is better than the kernel's killer.

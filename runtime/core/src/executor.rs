@@ -1,86 +1,55 @@
-use crate::plan::{PlanOutput, ValueSlot};
-use crate::{Error, ErrorKind, Kernel, Plan, PlanReport, Profile, Result, StepTime};
-use saltica_models::graph::{Graph, Node, OutFact, ValueId};
-use saltica_tensor::{Arena, Slot, Tensor, View, ViewMut, Workspace};
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use crate::{Error, ErrorKind, Plan, PlanReport, Profile, Result};
+use saltica_models::graph::OutFact;
+use saltica_tensor::{View, ViewMut};
+use std::time::Duration;
+
+/// A plan that is loaded on a device: what each device provides. [`Executor`] is how it is used.
+pub trait Run: Send {
+    /// See [`Executor::input_mut`].
+    fn input_mut(&mut self, i: usize) -> Result<ViewMut<'_>>;
+
+    /// See [`Executor::output`].
+    fn output(&self, i: usize) -> Result<View<'_>>;
+
+    /// See [`Executor::run`].
+    fn run(&mut self) -> Result<()>;
+
+    /// See [`Executor::run_profiled`].
+    fn run_profiled(&mut self, profile: &mut Profile) -> Result<()>;
+
+    /// See [`Executor::run_observed`].
+    fn run_observed(&mut self, see: &mut dyn FnMut(&str, &View<'_>) -> Result<()>) -> Result<()>;
+
+    /// See [`Executor::device_time`].
+    fn device_time(&mut self, _runs: usize) -> Result<Option<Vec<Duration>>> {
+        Ok(None)
+    }
+}
 
 /// A plan with its memory: fill inputs, run, read outputs. Nothing is allocated by a run, except by the dynamic tail
 /// (nodes whose shapes depend on values), which a report counts.
 pub struct Executor {
-    workspace: Workspace,
-    steps: Vec<StepInfo>,
-    inputs: Vec<Slot>,
-    outputs: Vec<PlanOutput>,
-    tail: Vec<Node>,
-    tail_inputs: Vec<(ValueId, Slot)>,
-    tail_values: HashMap<ValueId, Tensor>,
-    values: Vec<ValueSlot>,
-    graph: Graph,
+    run: Box<dyn Run>,
+    inputs: Vec<OutFact>,
+    outputs: Vec<Option<OutFact>>,
     report: PlanReport,
 }
 
-struct StepInfo {
-    name: String,
-    op: String,
-    kernel: Box<dyn Kernel>,
-    output: OutFact,
-    macs: u64,
-}
-
 impl Executor {
-    /// Allocates the arena (the only allocation of its life) and fixes every address.
+    /// Loads a plan; see [`Plan::load`].
     pub fn new(plan: Plan) -> Result<Executor> {
-        let Plan { steps, inputs, outputs, tail, tail_inputs, settled, values, report } = plan;
-        let arena = Arena::new(report.arena_bytes + report.scratch_bytes)?;
-        let mut infos = Vec::with_capacity(steps.len());
-        let mut ios = Vec::with_capacity(steps.len());
-        for s in steps {
-            ios.push(s.io);
-            infos.push(StepInfo { name: s.name, op: s.op, kernel: s.kernel, output: s.output, macs: s.macs });
-        }
-        let mut graph = settled.graph;
-        // The kernels and the workspace hold what they read; of the graph's constants only the tail's are still needed.
-        let tail_reads: Vec<ValueId> = tail
-            .iter()
-            .flat_map(|n| n.inputs.iter().flatten().copied())
-            .chain(graph.outputs.clone())
-            .collect();
-        for (i, value) in graph.values.iter_mut().enumerate() {
-            if !tail_reads.iter().any(|id| id.index() == i) {
-                value.constant = None;
-            }
-        }
-        Ok(Executor {
-            workspace: Workspace::new(arena, ios)?,
-            steps: infos,
-            inputs,
-            outputs,
-            tail,
-            tail_inputs,
-            tail_values: HashMap::new(),
-            values,
-            graph,
-            report,
-        })
+        let (inputs, outputs, report) = (plan.inputs.clone(), plan.outputs.clone(), plan.report.clone());
+        Ok(Executor { run: plan.start()?, inputs, outputs, report })
     }
 
     /// Input `i`, contiguous, to be filled before a run (a run may overwrite it).
     pub fn input_mut(&mut self, i: usize) -> Result<ViewMut<'_>> {
-        let slot = self.inputs.get(i).ok_or_else(|| no_port("input", i, self.inputs.len()))?;
-        Ok(self.workspace.arena_mut().view_mut(slot)?)
+        self.run.input_mut(i)
     }
 
     /// Output `i` of the last run, contiguous.
     pub fn output(&self, i: usize) -> Result<View<'_>> {
-        match self.outputs.get(i).ok_or_else(|| no_port("output", i, self.outputs.len()))? {
-            PlanOutput::Arena(slot) => Ok(self.workspace.arena().view(slot)?),
-            PlanOutput::Tail(id) => self
-                .tail_values
-                .get(id)
-                .map(Tensor::view)
-                .ok_or_else(|| Error::new(ErrorKind::Run, "an output was read before the first run")),
-        }
+        self.run.output(i)
     }
 
     /// Number of inputs.
@@ -95,15 +64,12 @@ impl Executor {
 
     /// Dtype and shape of input `i`.
     pub fn input_fact(&self, i: usize) -> Option<OutFact> {
-        self.inputs.get(i).map(|s| OutFact { dtype: s.dtype, shape: *s.layout.shape() })
+        self.inputs.get(i).copied()
     }
 
     /// Dtype and shape of output `i`; `None` if its shape depends on values.
     pub fn output_fact(&self, i: usize) -> Option<OutFact> {
-        match self.outputs.get(i)? {
-            PlanOutput::Arena(s) => Some(OutFact { dtype: s.dtype, shape: *s.layout.shape() }),
-            PlanOutput::Tail(_) => None,
-        }
+        self.outputs.get(i).copied().flatten()
     }
 
     /// The plan's figures.
@@ -113,101 +79,28 @@ impl Executor {
 
     /// Runs every step. Errors name the node; the arena's contents are undefined then.
     pub fn run(&mut self) -> Result<()> {
-        for i in 0..self.steps.len() {
-            self.step(i)?;
-        }
-        self.run_tail()
-    }
-
-    fn step(&mut self, i: usize) -> Result<()> {
-        let kernel = &self.steps[i].kernel;
-        self.workspace
-            .step(i, |io| kernel.run(io))
-            .unwrap_or_else(|| Err(Error::new(ErrorKind::Internal, format!("step {i} is missing"))))
+        self.run.run()
     }
 
     /// As [`Self::run`], adding each step's time to `profile`.
     pub fn run_profiled(&mut self, profile: &mut Profile) -> Result<()> {
-        if profile.steps.len() != self.steps.len() {
-            profile.runs = 0;
-            profile.steps = self
-                .steps
-                .iter()
-                .map(|s| StepTime {
-                    name: s.name.clone(),
-                    op: s.op.clone(),
-                    kernel: s.kernel.label(),
-                    output: format!("{} {}", s.output.dtype, s.output.shape),
-                    macs: s.macs,
-                    total: Duration::ZERO,
-                    min: Duration::MAX,
-                })
-                .collect();
-        }
-        profile.runs += 1;
-        for i in 0..self.steps.len() {
-            let start = Instant::now();
-            self.step(i)?;
-            let took = start.elapsed();
-            let entry = &mut profile.steps[i];
-            entry.total += took;
-            entry.min = entry.min.min(took);
-        }
-        self.run_tail()
+        self.run.run_profiled(profile)
     }
 
     /// As [`Self::run`], handing every value to `see` (name, numbers) as soon as it is complete, before its bytes are
     /// used again.
     pub fn run_observed(&mut self, mut see: impl FnMut(&str, &View<'_>) -> Result<()>) -> Result<()> {
-        for ready in 0..=self.steps.len() {
-            if ready > 0 {
-                self.step(ready - 1)?;
-            }
-            for value in self.values.iter().filter(|v| v.ready == ready) {
-                see(&value.name, &self.workspace.arena().view(&value.slot)?)?;
-            }
-        }
-        self.run_tail()?;
-        for node in &self.tail {
-            for id in node.outputs.iter().flatten() {
-                if let Some(t) = self.tail_values.get(id) {
-                    see(&self.graph.value(*id).name, &t.view())?;
-                }
-            }
-        }
-        Ok(())
+        self.run.run_observed(&mut see)
     }
 
-    fn run_tail(&mut self) -> Result<()> {
-        if self.tail.is_empty() {
-            return Ok(());
-        }
-        self.tail_values.clear();
-        for (id, slot) in &self.tail_inputs {
-            self.tail_values.insert(*id, self.workspace.arena().view(slot)?.to_tensor()?);
-        }
-        for node in &self.tail {
-            let inputs: Vec<Option<&Tensor>> = node
-                .inputs
-                .iter()
-                .map(|id| {
-                    id.and_then(|id| self.tail_values.get(&id).or_else(|| self.graph.constant(Some(id))))
-                })
-                .collect();
-            let made = node
-                .op
-                .evaluate(&inputs)
-                .map_err(|e| Error::new(ErrorKind::Run, e.in_node(&node.name, node.op.name()).to_string()))?;
-            for (id, tensor) in node.outputs.iter().zip(made) {
-                if let Some(id) = id {
-                    self.tail_values.insert(*id, tensor);
-                }
-            }
-        }
-        Ok(())
+    /// Runs this often on the inputs as they are, without copies to or from the device; the time of each run by the device's
+    /// own clock. `None` where host and device are one.
+    pub fn device_time(&mut self, runs: usize) -> Result<Option<Vec<Duration>>> {
+        self.run.device_time(runs)
     }
 }
 
-fn no_port(what: &str, i: usize, of: usize) -> Error {
+/// The error of asking for an input or output that is not there.
+pub fn no_port(what: &str, i: usize, of: usize) -> Error {
     Error::new(ErrorKind::Input, format!("{what} {i} was asked for, the model has {of}"))
 }

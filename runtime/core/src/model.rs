@@ -1,6 +1,6 @@
-use crate::{Backend, Error, ErrorKind, Plan, Result};
+use crate::{Backend, Error, ErrorKind, Floats, Plan, Result};
 use saltica_models::graph::{Dim, Graph, ValueId};
-use saltica_models::passes::{self, Bindings, Report};
+use saltica_models::passes::{self, Bindings, Report, Settled};
 use saltica_tensor::{DType, Shape};
 use std::fmt;
 
@@ -38,11 +38,14 @@ impl Model {
     /// value.
     pub fn new(mut graph: Graph, backend: &dyn Backend, optimize: bool) -> Result<Model> {
         let mut report = Report::default();
-        if backend.widens_f16() {
+        if backend.floats() != Floats::AsFile {
             passes::widen(&mut graph, &mut report)?;
         }
         if optimize {
             passes::optimize(&mut graph, &mut report)?;
+        }
+        if backend.floats() == Floats::F16 {
+            passes::narrow(&mut graph, &mut report)?;
         }
         Ok(Model { graph, report })
     }
@@ -82,11 +85,16 @@ impl Model {
         &self.report
     }
 
+    /// The graph with concrete dims.
+    pub fn settle(&self, bindings: &Bindings) -> Result<Settled> {
+        Ok(passes::settle(&self.graph, bindings, &mut Report::default())?)
+    }
+
     /// Plans for concrete dims. The report also counts what the passes did with the shapes.
     pub fn plan(&self, bindings: &Bindings, backend: &dyn Backend) -> Result<(Plan, Report)> {
         let mut report = self.report.clone();
         let settled = passes::settle(&self.graph, bindings, &mut report)?;
-        Ok((Plan::new(settled, backend)?, report))
+        Ok((backend.plan(settled)?, report))
     }
 
     /// The bindings that make the model take these input shapes: one shape an input, in the file's order.

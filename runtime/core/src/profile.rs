@@ -1,3 +1,4 @@
+use crate::plan::StepFact;
 use std::time::Duration;
 
 /// Time spent in one step over all profiled runs.
@@ -7,7 +8,7 @@ pub struct StepTime {
     pub name: String,
     /// Op name.
     pub op: String,
-    /// Kernel row ([`crate::Kernel::label`]).
+    /// Kernel row ([`crate::Compiled::label`]).
     pub kernel: String,
     /// First output's dtype and dims, `f32 1x16x320x320`.
     pub output: String,
@@ -29,6 +30,34 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Counts a run of these steps; times of other steps are forgotten.
+    pub fn begin(&mut self, steps: &[StepFact]) {
+        if self.steps.len() != steps.len() {
+            self.runs = 0;
+            self.steps = steps
+                .iter()
+                .map(|s| StepTime {
+                    name: s.name.clone(),
+                    op: s.op.clone(),
+                    kernel: s.kernel.clone(),
+                    output: format!("{} {}", s.output.dtype, s.output.shape),
+                    macs: s.macs,
+                    total: Duration::ZERO,
+                    min: Duration::MAX,
+                })
+                .collect();
+        }
+        self.runs += 1;
+    }
+
+    /// Adds the time that step `i` took.
+    pub fn add(&mut self, i: usize, took: Duration) {
+        if let Some(step) = self.steps.get_mut(i) {
+            step.total += took;
+            step.min = step.min.min(took);
+        }
+    }
+
     /// Mean time of a run over its steps.
     pub fn mean(&self) -> Duration {
         let total: Duration = self.steps.iter().map(|s| s.total).sum();

@@ -1,5 +1,7 @@
-use crate::{Backend, Error, ErrorKind, Kernel, LayoutChoice, Result, StepDesc};
+use crate::plan::Schedule;
+use crate::{Backend, Compiler, Error, ErrorKind, Kernel, LayoutChoice, Plan, Result, StepDesc};
 use saltica_models::graph::{Op, OutFact};
+use saltica_models::passes::Settled;
 use saltica_tensor::StepViews;
 
 /// The backend that runs every op by its plain kernel: slow, readable, and what others are compared with.
@@ -25,6 +27,14 @@ impl Backend for Reference {
     fn name(&self) -> &str {
         "reference"
     }
+
+    fn plan(&self, settled: Settled) -> Result<Plan> {
+        Ok(Plan::on_host(Schedule::new(settled, self)?))
+    }
+}
+
+impl Compiler for Reference {
+    type Kernel = Box<dyn Kernel>;
 
     fn layout(&self, op: &Op, _inputs: &[Option<OutFact>], output: OutFact) -> LayoutChoice {
         match op {

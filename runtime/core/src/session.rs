@@ -86,7 +86,7 @@ impl Session {
                 {
                     self.executors.remove(0);
                 }
-                self.executors.push((bindings.clone(), Executor::new(plan)?));
+                self.executors.push((bindings.clone(), plan.load()?));
             }
         }
         match self.executors.last_mut() {

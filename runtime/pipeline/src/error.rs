@@ -22,6 +22,8 @@ pub enum ErrorKind {
     Missing,
     /// Something took longer than it may.
     Timeout,
+    /// A mistake of this program.
+    Bug,
 }
 
 impl ErrorKind {

@@ -4,12 +4,22 @@
 //!   draws), each on a thread of its own that survives whatever happens to it.
 //! * [`frame`]: a picture with its capture time, borrowed from the buffer it arrived in.
 //! * [`ring`]: the two or three frames between a source and its user.
+//! * [`batch`]: which frames the model looks at together, and when.
+//! * [`stage`]: the threads between sources and sinks.
+//! * [`clock`]: what tells the time, really or virtually.
+//! * [`sink`]: where results go: lines of JSON, pictures, video, MQTT, a page to look at, metrics.
+//! * [`process`]: what a supervisor such as systemd wants to be told.
 #![deny(unsafe_code)]
 
+pub mod batch;
+pub mod clock;
 mod error;
 pub mod frame;
+pub mod process;
 pub mod ring;
+pub mod sink;
 pub mod source;
+pub mod stage;
 mod suggest;
 
 pub use error::{Error, ErrorKind};

@@ -16,6 +16,8 @@ pub enum ErrorKind {
     Head,
     /// Tensors or pictures of another shape, dtype or size than the one set up for.
     Shape,
+    /// Times or observations that no tracker can follow, or parameters of one out of range.
+    Track,
 }
 
 /// Error of this crate: a kind and a sentence that says what was found, what was expected and what to do.

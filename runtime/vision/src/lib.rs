@@ -6,6 +6,7 @@
 //! * [`ModelSpec`]: what a model wants in and means by its outputs.
 //! * [`Head`]: output tensors to [`Detections`] in source pixels.
 //! * [`draw`]: annotated pictures.
+//! * [`track`]: objects followed from frame to frame, and how well.
 //!
 //! This crate knows no graph and no device: it needs tensors and their names only.
 
@@ -21,6 +22,7 @@ mod preprocess;
 mod read;
 mod resize;
 pub mod spec;
+pub mod track;
 mod yuv;
 
 pub use self::image::{EncodedFormat, Image, JpegScan, Limits, scan_jpeg};

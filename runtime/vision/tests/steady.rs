@@ -109,3 +109,28 @@ fn preprocessing_and_decoding_allocate_nothing() {
         }
     }
 }
+
+#[test]
+fn following_allocates_nothing() {
+    use saltica_vision::track::{Observation, TrackParams, Tracker};
+    let mut tracker = Tracker::new(TrackParams::default()).unwrap();
+    let mut seen = Vec::new();
+    let mut allocations = Vec::new();
+    for n in 0..600u64 {
+        // Twelve objects that sway, half of them in touching pairs, each missed now and then; one comes anew every second.
+        seen.clear();
+        for k in 0..12u64 {
+            if (n + 7 * k) % 29 > 1 {
+                let x = (k / 2 * 200 + k % 2 * 25) as f32 + 8.0 * ((n as f32 * 0.05 + k as f32).sin());
+                let score = if (n + k) % 5 == 0 { 0.4 } else { 0.8 };
+                seen.push(Observation { class: 0, score, bbox: [x, 50.0, x + 40.0, 130.0] });
+            }
+        }
+        let x = (n / 30 % 7) as f32 * 100.0;
+        seen.push(Observation { class: 1, score: 0.9, bbox: [x, 400.0, x + 50.0, 450.0] });
+        let time = std::time::Duration::from_millis(33 * n);
+        allocations.push(counted(|| drop(tracker.update(seen.iter().copied(), time).map(<[_]>::len))));
+    }
+    assert!(allocations[..200].iter().sum::<usize>() > 0);
+    assert_eq!(allocations[200..].iter().sum::<usize>(), 0);
+}

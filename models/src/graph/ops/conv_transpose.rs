@@ -38,6 +38,11 @@ impl ConvTranspose {
         Ok(Window { kernel: [kh, kw], ..self.window })
     }
 
+    /// The padding at the top and at the left for weights of this shape and an input of this height and width.
+    pub fn pads_before(&self, weights: &Shape, input: [usize; 2]) -> Result<[usize; 2]> {
+        Ok(self.geometry(&self.window_for(weights)?, input)?.1)
+    }
+
     /// Output height and width, and the padding at the top and at the left.
     fn geometry(&self, window: &Window, input: [usize; 2]) -> Result<([usize; 2], [usize; 2])> {
         let (mut out, mut pads) = ([0; 2], [0; 2]);

@@ -2,22 +2,69 @@ use super::Exit;
 use super::ui::{Stop, Ui};
 use saltica::doctor::{Probe, Report};
 use saltica::report::{Align, Style, Table, bytes, number};
+use saltica_cuda::placement::InputPath;
+use serde::Serialize;
 
 /// Report what this machine offers: CPU features, limits, memory, GPU
 #[derive(clap::Args)]
 pub(super) struct Args {}
 
 pub(super) fn run(_: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
-    let report = Probe::default().report();
+    let record = DoctorRecord { report: Probe::default().report(), cuda: cuda() };
     if ui.json {
-        ui.record("doctor", &report)?;
+        ui.record("doctor", &record)?;
     } else {
-        ui.text(&text(&report, ui.style))?;
+        ui.text(&text(&record, ui.style))?;
     }
     Ok(Exit::Done)
 }
 
-fn text(r: &Report, style: Style) -> String {
+#[derive(Serialize)]
+struct DoctorRecord {
+    #[serde(flatten)]
+    report: Report,
+    cuda: Cuda,
+}
+
+/// What the GPU's driver says, or why it says nothing.
+#[derive(Serialize)]
+struct Cuda {
+    usable: bool,
+    summary: String,
+    memory: Option<String>,
+    kernels: Option<String>,
+}
+
+fn cuda() -> Cuda {
+    match saltica_cuda::describe(0) {
+        Ok(d) => {
+            let a = &d.attributes;
+            let input = match d.placement.input {
+                InputPath::Copied => "inputs copied",
+                InputPath::Mapped => "inputs read in place",
+                InputPath::Managed => "inputs in managed memory",
+            };
+            Cuda {
+                usable: true,
+                summary: format!(
+                    "{}, compute capability {}.{}, {} multiprocessors, {}, driver for CUDA {}",
+                    a.name,
+                    a.capability.0,
+                    a.capability.1,
+                    a.multiprocessors,
+                    bytes(a.memory_bytes as u64),
+                    saltica_cuda::driver::version_text(a.driver)
+                ),
+                memory: Some(format!("{}: {input} ({})", d.placement.class, d.placement.reason)),
+                kernels: Some(d.kernels),
+            }
+        }
+        Err(e) => Cuda { usable: false, summary: e.to_string(), memory: None, kernels: None },
+    }
+}
+
+fn text(record: &DoctorRecord, style: Style) -> String {
+    let r = &record.report;
     let mut t = Table::new(&[("", Align::Left), ("", Align::Left)]);
     let or_unknown = |v: &Option<String>| v.clone().unwrap_or_else(|| "unknown".into());
     let size = |v: Option<u64>| v.map_or_else(|| "unknown".into(), bytes);
@@ -76,8 +123,13 @@ fn text(r: &Report, style: Style) -> String {
     if r.gpu.library.is_none() {
         t.row(["searched", &format!("{} folders (--json lists them)", r.gpu.searched.len())]);
     }
+    t.row(["cuda", &record.cuda.summary]);
+    for (name, value) in [("gpu memory", &record.cuda.memory), ("gpu kernels", &record.cuda.kernels)] {
+        if let Some(value) = value {
+            t.row([name, value]);
+        }
+    }
     let mut out = t.render(style);
-    out.push_str("This version computes on the CPU only.\n");
     for a in &r.advice {
         out.push_str(&format!("{} {a}\n", style.yellow("note:")));
     }

@@ -1,11 +1,51 @@
 //! Flags that several subcommands share.
 
-use saltica::session::{BackendKind, Session, SessionBuilder};
+use super::ui::Ui;
+use saltica::models::Model;
+use saltica::session::{BackendKind, CudaOptions, MemoryMode, Precision, Session, SessionBuilder};
 use saltica::{Detector, DetectorBuilder, Error, ErrorKind, Labels, ModelSpec};
 use saltica_core::Port;
 use saltica_models::graph::Dim;
 use saltica_tensor::Shape;
 use std::path::{Path, PathBuf};
+
+/// Which model finds objects.
+#[derive(clap::Args)]
+pub(super) struct ModelFlag {
+    /// ONNX file, or a model's name (see `saltica models list`) [default: saltica-nano, which is inside the program]
+    #[arg(long, short, value_name = "FILE.onnx|NAME")]
+    model: Option<PathBuf>,
+}
+
+impl ModelFlag {
+    /// The model, told where nobody named it.
+    pub(super) fn find(&self, ui: &Ui) -> Result<Model, Error> {
+        find(self.model.as_deref(), ui)
+    }
+
+    pub(super) fn is_given(&self) -> bool {
+        self.model.is_some()
+    }
+
+    /// The file, if it may be one.
+    pub(super) fn path(&self) -> Option<&PathBuf> {
+        self.model.as_ref()
+    }
+}
+
+/// The model that an argument names, or the one inside the program, which is told.
+pub(super) fn find(argument: Option<&Path>, ui: &Ui) -> Result<Model, Error> {
+    let Some(argument) = argument else {
+        let model = Model::built_in();
+        ui.note(&format!("no --model given: {model}, inside the program"));
+        return Ok(model);
+    };
+    let model = Model::find(argument)?;
+    if let Some(note) = model.note() {
+        ui.warn(note);
+    }
+    Ok(model)
+}
 
 /// How a model runs.
 #[derive(clap::Args)]
@@ -13,9 +53,18 @@ pub(super) struct RunFlags {
     /// Threads [default: all this process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: Option<u16>,
-    /// What computes
+    /// What computes on the CPU
     #[arg(long, value_enum, default_value_t)]
     pub(super) backend: Backend,
+    /// Where the model runs
+    #[arg(long, value_enum, default_value_t)]
+    device: Device,
+    /// What floats are computed in on a GPU
+    #[arg(long, value_enum, default_value_t)]
+    precision: FloatPrecision,
+    /// Where a GPU's inputs lie [default: as the device suggests; see `saltica doctor`]
+    #[arg(long, value_enum, default_value_t)]
+    memory: Memory,
     /// Refuse plans of more bytes than this (weights, arena and scratch together)
     #[arg(long, value_name = "BYTES")]
     memory_limit: Option<usize>,
@@ -31,18 +80,68 @@ pub(super) enum Backend {
     Reference,
 }
 
-impl From<Backend> for BackendKind {
-    fn from(b: Backend) -> Self {
-        match b {
-            Backend::Cpu => BackendKind::Cpu,
-            Backend::Reference => BackendKind::Reference,
-        }
-    }
+/// Where a model runs.
+#[derive(Clone, Copy, Default, PartialEq, clap::ValueEnum)]
+enum Device {
+    /// A GPU that runs the whole model if there is one, else the CPU, and why
+    Auto,
+    /// The CPU
+    #[default]
+    Cpu,
+    /// An NVIDIA GPU, or an error that says what is missing
+    Cuda,
+}
+
+/// [`Precision`] as a flag.
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum FloatPrecision {
+    /// f32 without tensor cores: for comparing
+    Fp32,
+    /// f16 where it costs little accuracy
+    #[default]
+    Fp16,
+}
+
+/// [`MemoryMode`] as a flag.
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum Memory {
+    /// As the device suggests
+    #[default]
+    Auto,
+    /// Copied to device memory
+    Device,
+    /// Read in place from page-locked memory
+    Mapped,
+    /// Managed by the driver
+    Managed,
 }
 
 impl RunFlags {
+    /// What computes, by all flags that have a say.
+    pub(super) fn kind(&self) -> BackendKind {
+        let options = CudaOptions {
+            device: 0,
+            precision: match self.precision {
+                FloatPrecision::Fp32 => Precision::F32,
+                FloatPrecision::Fp16 => Precision::F16,
+            },
+            memory: match self.memory {
+                Memory::Auto => MemoryMode::Auto,
+                Memory::Device => MemoryMode::Device,
+                Memory::Mapped => MemoryMode::Mapped,
+                Memory::Managed => MemoryMode::Managed,
+            },
+        };
+        match (self.device, self.backend) {
+            (Device::Cpu, Backend::Cpu) => BackendKind::Cpu,
+            (Device::Cpu, Backend::Reference) => BackendKind::Reference,
+            (Device::Auto, _) => BackendKind::Auto(options),
+            (Device::Cuda, _) => BackendKind::Cuda(options),
+        }
+    }
+
     pub(super) fn builder(&self) -> SessionBuilder {
-        let mut b = Session::builder().backend(self.backend.into());
+        let mut b = Session::builder().backend(self.kind());
         if let Some(threads) = self.threads {
             b = b.threads(threads.into());
         }
@@ -89,9 +188,14 @@ pub(super) struct DetectFlags {
 }
 
 impl DetectFlags {
+    /// The builder of a detector whose faint objects count, too, unless `--conf` says otherwise: they carry tracks on.
+    pub(super) fn builder_for_tracks(&self, run: &RunFlags) -> Result<DetectorBuilder, Error> {
+        let b = self.builder(run)?;
+        Ok(if self.conf.is_none() { b.conf(0.1) } else { b })
+    }
+
     pub(super) fn builder(&self, run: &RunFlags) -> Result<DetectorBuilder, Error> {
-        let mut b =
-            Detector::builder().backend(run.backend.into()).strict(self.strict).agnostic(self.agnostic);
+        let mut b = Detector::builder().backend(run.kind()).strict(self.strict).agnostic(self.agnostic);
         if let Some(threads) = run.threads {
             b = b.threads(threads.into());
         }

@@ -7,6 +7,10 @@ mod eval;
 mod flags;
 mod infer;
 mod inspect;
+mod models;
+mod saver;
+mod sim;
+mod tune;
 mod ui;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +59,9 @@ enum Command {
     Bench(bench::Args),
     Eval(eval::Args),
     Doctor(doctor::Args),
+    Tune(tune::Args),
+    Sim(sim::Args),
+    Models(models::Args),
 }
 
 /// Parses the command line, runs it, tells errors.
@@ -74,6 +81,9 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(a) => bench::run(&a, &mut ui),
         Command::Eval(a) => eval::run(&a, &mut ui),
         Command::Doctor(a) => doctor::run(&a, &mut ui),
+        Command::Tune(a) => tune::run(&a, &mut ui),
+        Command::Sim(a) => sim::run(&a, &mut ui),
+        Command::Models(a) => models::run(&a, &mut ui),
     };
     match result {
         Ok(exit) => ExitCode::from(exit as u8),

@@ -117,6 +117,7 @@ impl DetectorBuilder {
     /// Makes a fallback an error: an op that runs on its plain reference kernel though another backend was asked for.
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
+        self.session = self.session.strict(strict);
         self
     }
 

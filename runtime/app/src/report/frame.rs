@@ -1,6 +1,7 @@
 //! What `detect` tells of one picture.
 
 use crate::bench::{FrameTime, milliseconds};
+use saltica_vision::track::{Track, TrackState};
 use saltica_vision::{Detections, Head, Mask};
 use serde::Serialize;
 use std::time::Duration;
@@ -106,6 +107,36 @@ pub struct Object {
     pub keypoints: Vec<Point>,
     /// The object's pixels, of models that find such.
     pub mask: Option<Runs>,
+    /// The track it belongs to, with `--track`.
+    pub track: Option<Followed>,
+}
+
+/// An object over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Followed {
+    /// The same for one object in all pictures of a source, never given twice.
+    pub id: u64,
+    /// Seen long enough not to be a false alarm.
+    pub confirmed: bool,
+    /// Seconds since it was first seen.
+    pub age: f64,
+    /// Pixels per second to the right and down.
+    pub velocity: [f32; 2],
+    /// Left, top, right, bottom, smoothed over time; not clipped.
+    #[serde(rename = "box")]
+    pub bbox: [f32; 4],
+}
+
+impl From<&Track> for Followed {
+    fn from(t: &Track) -> Self {
+        Followed {
+            id: t.id,
+            confirmed: t.state == TrackState::Confirmed,
+            age: t.age.as_secs_f64(),
+            velocity: t.velocity.into(),
+            bbox: t.bbox,
+        }
+    }
 }
 
 /// A box turned by an angle.
@@ -191,6 +222,7 @@ pub fn objects(found: &Detections, head: &Head, width: usize, height: usize) -> 
         }),
         keypoints: found.keypoints(d).iter().map(|k| Point { x: k.x, y: k.y, score: k.score }).collect(),
         mask: found.mask(d).map(|m| Runs::of_mask(m, d.bbox, width, height)),
+        track: None,
     };
     found.items().iter().map(object).collect()
 }

@@ -6,7 +6,7 @@ mod frame;
 mod table;
 
 pub use frame::{
-    ErrorRecord, FrameId, FrameRecord, Object, Oriented, Point, Runs, SummaryRecord, Times, objects,
+    ErrorRecord, Followed, FrameId, FrameRecord, Object, Oriented, Point, Runs, SummaryRecord, Times, objects,
 };
 pub use table::{Align, Style, Table, bytes, number};
 

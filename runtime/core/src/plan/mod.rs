@@ -1,12 +1,19 @@
 //! A plan: fixed steps over one arena, every byte known before anything is allocated.
+//!
+//! A [`Schedule`] is what the planner makes, with the kernels of one kind of device; a [`Plan`] is the same behind one face
+//! for all devices: its figures, and how to load it.
 
+mod loadable;
 mod offsets;
 mod place;
+mod tail;
 mod views;
 
+pub use loadable::{Plan, StepFact};
 pub use offsets::{Block, assign, lower_bound};
+pub use tail::Tail;
 
-use crate::{Backend, Error, ErrorKind, Kernel, Operand, Result, StepDesc};
+use crate::{Compiled, Compiler, Error, ErrorKind, Operand, Result, StepDesc};
 use place::{Place, Places};
 use saltica_models::graph::ops::Identity;
 use saltica_models::graph::{Node, Op, OutFact, Value, ValueId};
@@ -16,13 +23,13 @@ use saltica_tensor::{DType, Slot, Source, StepIo};
 use std::collections::BTreeMap;
 
 /// One step: a kernel and what it reads and writes.
-pub struct Step {
+pub struct Step<K> {
     /// Node name.
     pub name: String,
     /// Op name.
     pub op: String,
     /// The kernel.
-    pub kernel: Box<dyn Kernel>,
+    pub kernel: K,
     /// Its operands in the arena.
     pub io: StepIo,
     /// Dtype and shape of the first output.
@@ -32,19 +39,15 @@ pub struct Step {
 }
 
 /// The steps, their operands' places, and the bytes.
-pub struct Plan {
+pub struct Schedule<K> {
     /// Steps in execution order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Step<K>>,
     /// Place of each graph input, in the graph's order; contiguous.
     pub inputs: Vec<Slot>,
     /// Where each graph output is, in the graph's order.
     pub outputs: Vec<PlanOutput>,
-    /// Nodes whose shapes depend on values, run one by one after the steps, and what they read from the arena.
-    pub tail: Vec<Node>,
-    /// Values of the static part that the tail reads.
-    pub tail_inputs: Vec<(ValueId, Slot)>,
-    /// The settled graph (names, constants).
-    pub settled: Settled,
+    /// Nodes whose shapes depend on values, interpreted after the steps.
+    pub tail: Tail,
     /// Every value that has a place, and when it is complete.
     pub values: Vec<ValueSlot>,
     /// The figures.
@@ -127,12 +130,19 @@ struct Draft {
     writes: Vec<ValueId>,
 }
 
-impl Plan {
-    /// Plans a settled graph for a backend. Errors if the backend lacks a kernel.
-    pub fn new(mut settled: Settled, backend: &dyn Backend) -> Result<Plan> {
+impl<K: Compiled> Schedule<K> {
+    /// Plans a settled graph for a device. Errors if it lacks a kernel.
+    pub fn new(mut settled: Settled, device: &impl Compiler<Kernel = K>) -> Result<Schedule<K>> {
         name_unread_outputs(&mut settled)?;
         let Settled { graph, facts } = &settled;
-        let places = place::place(graph, facts, backend);
+        let places = place::place(
+            graph,
+            facts,
+            &place::Rules {
+                layout: &|op, inputs, output| device.layout(op, inputs, output),
+                conv_input: &|fact| device.conv_input(fact),
+            },
+        );
         let (drafts, output_places) = draft(&settled, &places)?;
         let dynamic = |n: &Node| n.outputs.iter().flatten().any(|id| facts[id.index()].is_none());
         let tail: Vec<Node> = graph.nodes.iter().filter(|n| dynamic(n)).cloned().collect();
@@ -154,7 +164,11 @@ impl Plan {
         // Lifetimes of buffers.
         let mut life: BTreeMap<ValueId, Block> = BTreeMap::new();
         let mut touch = |place: &Place, dtype: DType, step: usize| {
-            let bytes = (place.offset + place.layout.span()) * dtype.size();
+            // A buffer with spare channels has them behind its last pixel, too.
+            let channels = place.layout.shape().get(1).copied().unwrap_or(0);
+            let spare = place.layout.pixel_stride().map_or(0, |stride| stride - channels.min(stride));
+            let spare = if place.offset == 0 { spare } else { 0 };
+            let bytes = (place.offset + place.layout.span() + spare) * dtype.size();
             let block = life.entry(place.root).or_insert(Block { bytes, first: step, last: step });
             block.bytes = block.bytes.max(bytes);
             block.first = block.first.min(step);
@@ -230,16 +244,25 @@ impl Plan {
                         Ref::Constant(id) => graph.value(*id).constant.as_ref().map(|t| Operand {
                             dtype: t.dtype(),
                             layout: *t.view().layout(),
+                            offset: 0,
                             constant: Some(t),
                         }),
-                        Ref::Place(dtype, place) => {
-                            Some(Operand { dtype: *dtype, layout: place.layout, constant: None })
-                        }
+                        Ref::Place(dtype, place) => slot(place, *dtype).ok().map(|s| Operand {
+                            dtype: *dtype,
+                            layout: place.layout,
+                            offset: s.offset,
+                            constant: None,
+                        }),
                     })
                     .collect(),
                 outputs: d.outputs.iter().map(|(dtype, p)| (*dtype, p.layout)).collect(),
+                offsets: d
+                    .outputs
+                    .iter()
+                    .map(|(dtype, p)| slot(p, *dtype).map(|s| s.offset))
+                    .collect::<Result<_>>()?,
             };
-            let kernel = backend.compile(&desc)?;
+            let kernel = device.compile(&desc)?;
             let mut inputs = Vec::with_capacity(d.inputs.len());
             for (i, r) in d.inputs.iter().enumerate() {
                 inputs.push(match r {
@@ -304,7 +327,8 @@ impl Plan {
             .iter()
             .map(|&id| Ok((id, slot(&place_of(id)?, fact_of(id)?.dtype)?)))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Plan { steps, inputs, outputs, tail, tail_inputs, settled, values, report })
+        let tail = Tail::new(tail, tail_inputs, settled.graph);
+        Ok(Schedule { steps, inputs, outputs, tail, values, report })
     }
 }
 

@@ -10,7 +10,7 @@
 //! cannot express becomes a step that copies.
 
 use super::views::{ViewMap, view_map};
-use crate::{Backend, LayoutChoice};
+use crate::LayoutChoice;
 use saltica_models::graph::{Graph, Op, OutFact, ValueId};
 use saltica_tensor::{Layout, MAX_RANK, Shape};
 
@@ -47,12 +47,25 @@ pub(super) struct Places {
     pub copies: Vec<Vec<(usize, Place)>>,
 }
 
+/// See [`crate::Compiler::layout`].
+type LayoutRule<'a> = &'a dyn Fn(&Op, &[Option<OutFact>], OutFact) -> LayoutChoice;
+
+/// What placing asks of a device.
+pub(super) struct Rules<'a> {
+    /// How output 0 of an op should lie.
+    pub layout: LayoutRule<'a>,
+    /// See [`crate::Compiler::conv_input`].
+    pub conv_input: &'a dyn Fn(OutFact) -> Option<usize>,
+}
+
 struct Placer<'a> {
     graph: &'a Graph,
     facts: &'a [Option<OutFact>],
-    backend: &'a dyn Backend,
+    rules: &'a Rules<'a>,
     /// Layout each value would like.
     wish: Vec<Option<Layout>>,
+    /// Whether the wish asks for spare channels between pixels.
+    spare: Vec<bool>,
     /// Home of a root: the parent value, elements from the parent's first element, layout.
     home: Vec<Option<(ValueId, usize, Layout)>>,
     is_output: Vec<bool>,
@@ -110,15 +123,14 @@ impl Placer<'_> {
 
     /// The layouts that values would like, producers before consumers.
     fn wishes(&mut self) {
-        // An image's few channels fill no vector: it stays as it came, its rows are the runs.
-        const FEW: usize = 4;
-        let mut conv_input = vec![false; self.graph.values.len()];
+        // Pixel stride that a convolution which reads the value would like.
+        let mut conv_input = vec![None; self.graph.values.len()];
         for node in &self.graph.nodes {
             if let (Op::Conv(_) | Op::QuantConv(_) | Op::ConvInteger(_), Some(Some(x))) =
                 (&node.op, node.inputs.first())
             {
-                let channels = self.shape(*x).and_then(|s| s.get(1).copied());
-                conv_input[x.index()] = channels.is_some_and(|c| c > FEW);
+                let images = self.facts[x.index()].filter(|f| f.shape.rank() == 4);
+                conv_input[x.index()] = images.and_then(|f| (self.rules.conv_input)(f));
             }
         }
         for &id in &self.graph.inputs {
@@ -139,16 +151,16 @@ impl Placer<'_> {
                 }
                 let choice = if o > 0 || self.is_output[id.index()] {
                     LayoutChoice::Contiguous
-                } else if conv_input[id.index()]
-                    && fact.shape.rank() == 4
-                    && self.backend.layout(&node.op, &inputs, fact) != LayoutChoice::Contiguous
+                } else if let Some(stride) = conv_input[id.index()]
+                    && (self.rules.layout)(&node.op, &inputs, fact) != LayoutChoice::Contiguous
                 {
-                    LayoutChoice::ChannelsLast
+                    LayoutChoice::Pixels(stride)
                 } else if matches!(node.op, Op::Concat(_)) {
                     LayoutChoice::Like(0)
                 } else {
-                    self.backend.layout(&node.op, &inputs, fact)
+                    (self.rules.layout)(&node.op, &inputs, fact)
                 };
+                self.spare[id.index()] = matches!(choice, LayoutChoice::Pixels(_));
                 self.wish[id.index()] = Some(self.chosen(choice, n, fact.shape));
             }
         }
@@ -160,6 +172,7 @@ impl Placer<'_> {
             LayoutChoice::ChannelsLast => {
                 shape.get(1).and_then(|&c| Layout::channels_last(shape, c.max(1)).ok())
             }
+            LayoutChoice::Pixels(stride) => Layout::channels_last(shape, stride).ok(),
             LayoutChoice::Like(i) => {
                 let like = self.graph.nodes[node].inputs.get(i).copied().flatten();
                 like.and_then(|id| self.wish[id.index()].as_ref()).and_then(|l| ordered_like(shape, l))
@@ -287,7 +300,7 @@ impl Placer<'_> {
 }
 
 /// Places every value of a settled graph.
-pub(super) fn place(graph: &Graph, facts: &[Option<OutFact>], backend: &dyn Backend) -> Places {
+pub(super) fn place(graph: &Graph, facts: &[Option<OutFact>], rules: &Rules<'_>) -> Places {
     let mut is_output = vec![false; graph.values.len()];
     for id in &graph.outputs {
         is_output[id.index()] = true;
@@ -301,8 +314,9 @@ pub(super) fn place(graph: &Graph, facts: &[Option<OutFact>], backend: &dyn Back
     let mut placer = Placer {
         graph,
         facts,
-        backend,
+        rules,
         wish: vec![None; graph.values.len()],
+        spare: vec![false; graph.values.len()],
         home: vec![None; graph.values.len()],
         is_output,
         producers: graph.producers(),
@@ -363,6 +377,7 @@ fn settle_places(placer: Placer<'_>, to_copy: Vec<Vec<usize>>) -> Places {
                     absolute(id).map(|p| {
                         // A wish that came from a view cannot be met by a buffer of its own if it has gaps or repeats.
                         let own = placer.home[id.index()].is_none()
+                            && !placer.spare[id.index()]
                             && (p.layout.span() != fact.shape.elements() || p.layout.may_self_overlap());
                         if own { Place { layout: Layout::contiguous(fact.shape), ..p } } else { p }
                     })

@@ -10,9 +10,11 @@ mod quantized;
 use crate::{Isa, PackedConv, PackedConvInteger, PackedQuantConv, Pool, Result};
 use cache::Cache;
 use kernels::Choice;
-use saltica_core::{Backend, Error, ErrorKind, Kernel, LayoutChoice, Reference, StepDesc};
+use saltica_core::plan::{Plan, Schedule};
+use saltica_core::{Backend, Compiler, Error, ErrorKind, Floats, Kernel, LayoutChoice, Reference, StepDesc};
 use saltica_models::graph::ops::{Conv, ConvInteger, QuantConv};
 use saltica_models::graph::{Op, OutFact};
+use saltica_models::passes::Settled;
 use saltica_tensor::DType;
 use std::sync::Arc;
 
@@ -92,6 +94,18 @@ impl Backend for CpuBackend {
         "cpu"
     }
 
+    fn floats(&self) -> Floats {
+        Floats::F32
+    }
+
+    fn plan(&self, settled: Settled) -> saltica_core::Result<Plan> {
+        Ok(Plan::on_host(Schedule::new(settled, self)?))
+    }
+}
+
+impl Compiler for CpuBackend {
+    type Kernel = Box<dyn Kernel>;
+
     fn layout(&self, op: &Op, inputs: &[Option<OutFact>], output: OutFact) -> LayoutChoice {
         match op {
             Op::Conv(_)
@@ -120,10 +134,6 @@ impl Backend for CpuBackend {
             }
             _ => LayoutChoice::Contiguous,
         }
-    }
-
-    fn widens_f16(&self) -> bool {
-        true
     }
 
     fn compile(&self, step: &StepDesc<'_>) -> saltica_core::Result<Box<dyn Kernel>> {

@@ -48,7 +48,7 @@ pub(super) fn integer_conv(
     };
     let (isa, pool) = (cpu.isa, Arc::clone(&cpu.pool));
     let constants: Vec<&Tensor> = std::iter::once(weights).chain(zeros).collect();
-    let packed = cpu.integer_convs.get(&(op.clone(), x_dtype), &constants, || {
+    let packed = cpu.integer_convs.get(&(*op, x_dtype), &constants, || {
         PackedConvInteger::new(isa, op, x_dtype, weights, zeros)
     })?;
     Ok(Some(Box::new(Step {

@@ -30,6 +30,7 @@ pub use options::{Codec, KEYS, Key, MemoryWish, Options, Transport, Wish};
 pub use simulated::SimSource;
 pub use stream::{PictureSource, StreamSource};
 pub use supervisor::{Status, Supervisor};
+pub(crate) use uri::decode;
 pub use uri::{SCHEMES, Scheme, SourceUri, redact};
 
 use crate::Result;

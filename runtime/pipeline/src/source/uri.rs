@@ -305,7 +305,7 @@ fn split_scheme(text: &str) -> (String, String) {
 }
 
 /// `%41` to `A`; a percent sign without two digits stays.
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;

@@ -1,12 +1,13 @@
 //! Annotated pictures: boxes, labels, scores, keypoints, masks and oriented boxes, drawn into the picture.
 //!
 //! Lines and text grow with the picture, so that a label reads the same on a thumbnail and on a 50-megapixel photo shown
-//! at the same size. Boxes are drawn first and labels last, the best object on top.
+//! at the same size. Boxes are drawn first and labels last, the best object on top; a label makes way for those of better
+//! objects where there is room.
 
 mod canvas;
 mod text;
 
-use crate::{Detection, Detections, Image, Result};
+use crate::{Detection, Detections, Image, Keypoint, OrientedBox, Result};
 use canvas::Canvas;
 use std::borrow::Cow;
 use text::Text;
@@ -36,6 +37,36 @@ const LIMBS: [(usize, usize); 18] = [
 /// How sure a keypoint must be to be drawn.
 const VISIBLE: f32 = 0.5;
 
+/// One object to be drawn, wherever it comes from: for results that are no [`Detections`], such as tracks.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark<'a> {
+    /// Left, top, right, bottom in pixels.
+    pub bbox: [f32; 4],
+    /// The turned box, drawn in place of the upright one.
+    pub oriented: Option<OrientedBox>,
+    /// Colour of the box and its label's plate.
+    pub color: [u8; 3],
+    /// The label; no plate if empty.
+    pub text: &'a str,
+    /// Points of a pose.
+    pub keypoints: &'a [Keypoint],
+    /// Where it was, oldest first: a line through these points.
+    pub trail: &'a [(f32, f32)],
+}
+
+/// Line width and text height for a picture.
+struct Pen {
+    line: f32,
+    size: f32,
+}
+
+impl Pen {
+    fn of(picture: &Image) -> Pen {
+        let side = ((picture.width() * picture.height()) as f32).sqrt();
+        Pen { line: (side / 250.0).round().max(1.0), size: (side / 36.0).clamp(11.0, 400.0) }
+    }
+}
+
 /// Draws results into pictures. Made once; holds the font.
 pub struct Annotator {
     text: Text,
@@ -49,35 +80,75 @@ impl Annotator {
 
     /// Draws `found` into `picture`; `label` names a class (usually [`crate::Head::label`]).
     pub fn draw<'a>(&self, picture: &mut Image, found: &Detections, label: impl Fn(u32) -> Cow<'a, str>) {
-        let side = ((picture.width() * picture.height()) as f32).sqrt();
-        let line = (side / 250.0).round().max(1.0);
-        let size = (side / 36.0).clamp(11.0, 400.0);
+        self.draw_named(picture, found, |_, d| Some(format!("{} {:.2}", label(d.class), d.score)));
+    }
+
+    /// Draws those objects of `found` that `text` has a text for; it is asked with an object's place in `found`.
+    pub fn draw_named(
+        &self,
+        picture: &mut Image,
+        found: &Detections,
+        text: impl Fn(usize, &Detection) -> Option<String>,
+    ) {
+        let named: Vec<(&Detection, String)> =
+            found.items().iter().enumerate().filter_map(|(k, d)| Some((d, text(k, d)?))).collect();
+        let marks: Vec<Mark<'_>> = named
+            .iter()
+            .map(|(d, text)| Mark {
+                bbox: d.bbox,
+                oriented: d.oriented,
+                color: color(d.class),
+                text,
+                keypoints: found.keypoints(d),
+                trail: &[],
+            })
+            .collect();
+        let pen = Pen::of(picture);
         let mut canvas = Canvas::new(picture);
         // Weak ones first, so that strong ones lie on top.
-        for d in found.items().iter().rev() {
+        for (d, _) in named.iter().rev() {
             if let Some(mask) = found.mask(d) {
                 canvas.blend(d.bbox, color(d.class), 0.45, |x, y| mask.contains(x, y));
             }
         }
-        for d in found.items().iter().rev() {
-            let c = color(d.class);
-            match &d.oriented {
+        self.paint(&mut canvas, &marks, &pen);
+    }
+
+    /// Draws `marks` into `picture`, the first one on top.
+    pub fn marks(&self, picture: &mut Image, marks: &[Mark<'_>]) {
+        let pen = Pen::of(picture);
+        self.paint(&mut Canvas::new(picture), marks, &pen);
+    }
+
+    fn paint(&self, canvas: &mut Canvas<'_>, marks: &[Mark<'_>], pen: &Pen) {
+        for m in marks.iter().rev() {
+            m.trail.windows(2).for_each(|w| canvas.segment(w[0], w[1], pen.line, m.color));
+        }
+        for m in marks.iter().rev() {
+            match m.oriented {
                 Some(turned) => {
                     let k = turned.corners();
-                    (0..4).for_each(|i| canvas.segment(k[i], k[(i + 1) % 4], line, c));
+                    (0..4).for_each(|i| canvas.segment(k[i], k[(i + 1) % 4], pen.line, m.color));
                 }
-                None => canvas.frame(d.bbox, line as usize, c),
+                None => canvas.frame(m.bbox, pen.line as usize, m.color),
             }
-            self.points(&mut canvas, d, found, line);
+            self.points(canvas, m.keypoints, pen);
         }
-        for d in found.items().iter().rev() {
-            let text = format!("{} {:.2}", label(d.class), d.score);
-            self.plate(&mut canvas, d, &text, size, line);
+        let mut plates: Vec<Plate<'_>> = Vec::with_capacity(marks.len());
+        for m in marks.iter().filter(|m| !m.text.is_empty()) {
+            let plate = self.place(canvas, m, pen, &plates);
+            plates.push(plate);
+        }
+        for plate in plates.iter().rev() {
+            canvas.fill(plate.sides, plate.color);
+            let ink = if luminance(plate.color) > 140.0 { [0; 3] } else { [255; 3] };
+            let [x, y, ..] = plate.sides;
+            self.text.draw(canvas, plate.text, (x + plate.pad, y + plate.pad / 2.0), plate.size, ink);
         }
     }
 
-    fn points(&self, canvas: &mut Canvas<'_>, d: &Detection, found: &Detections, line: f32) {
-        let points = found.keypoints(d);
+    fn points(&self, canvas: &mut Canvas<'_>, points: &[Keypoint], pen: &Pen) {
+        let line = pen.line;
         if points.len() == 17 {
             for (i, &(a, b)) in LIMBS.iter().enumerate() {
                 let (a, b) = (points[a], points[b]);
@@ -92,26 +163,57 @@ impl Annotator {
         }
     }
 
-    /// The label on a filled plate: above the box, else inside its top; always inside the picture.
-    fn plate(&self, canvas: &mut Canvas<'_>, d: &Detection, text: &str, size: f32, line: f32) {
-        let c = color(d.class);
+    /// The label on a filled plate, always inside the picture: above the box from its left edge on, unless that covers a
+    /// plate of `others` and another place does not: above it up to its right edge, below it, inside its top or bottom.
+    fn place<'a>(&self, canvas: &Canvas<'_>, mark: &Mark<'a>, pen: &Pen, others: &[Plate<'_>]) -> Plate<'a> {
+        let Pen { line, size } = *pen;
         let pad = (size * 0.2).ceil();
         let (pw, ph) = (canvas.width() as f32, canvas.height() as f32);
-        let (mut size, mut width) = (size, self.text.width(text, size));
+        let (mut size, mut width) = (size, self.text.width(mark.text, size));
         if width + 2.0 * pad > pw {
             // A label wider than the picture shrinks, down to what can still be read.
             size = (size * (pw - 2.0 * pad) / width).max(8.0);
-            width = self.text.width(text, size);
+            width = self.text.width(mark.text, size);
         }
         let (w, h) = ((width + 2.0 * pad).ceil(), (size + pad).ceil());
-        let corner = d.bbox[0] - line / 2.0;
-        let x = corner.min(pw - w).max(0.0).floor();
-        let above = d.bbox[1] - line / 2.0 - h;
-        let y = if above >= 0.0 { above } else { (d.bbox[1] + line / 2.0).min(ph - h).max(0.0) }.floor();
-        canvas.fill([x, y, x + w, y + h], c);
-        let ink = if luminance(c) > 140.0 { [0; 3] } else { [255; 3] };
-        self.text.draw(canvas, text, (x + pad, y + pad / 2.0), size, ink);
+        let half = line / 2.0;
+        let [left, top, right, bottom] = mark.bbox;
+        let at = |x: f32, y: f32| {
+            let (x, y) = (x.min(pw - w).max(0.0).floor(), y.min(ph - h).max(0.0).floor());
+            [x, y, x + w, y + h]
+        };
+        let (from_left, to_right) = (left - half, right + half - w);
+        let (above, inside) = (top - half - h, top + half);
+        let (below, inside_below) = (bottom + half, bottom - half - h);
+        let fits = |y: f32| y >= 0.0 && y + h <= ph;
+        let places = [
+            (from_left, above),
+            (to_right, above),
+            (from_left, below),
+            (to_right, below),
+            (from_left, inside),
+            (from_left, inside_below),
+        ];
+        let free = |r: &[f32; 4]| {
+            !others.iter().any(|o| {
+                let o = o.sides;
+                r[0] < o[2] && o[0] < r[2] && r[1] < o[3] && o[1] < r[3]
+            })
+        };
+        let possible = places.into_iter().filter(|p| fits(p.1)).map(|(x, y)| at(x, y));
+        let usual = if above >= 0.0 { at(from_left, above) } else { at(from_left, inside) };
+        let sides = if free(&usual) { usual } else { possible.into_iter().find(free).unwrap_or(usual) };
+        Plate { sides, text: mark.text, size, pad, color: mark.color }
     }
+}
+
+/// A label and its place.
+struct Plate<'a> {
+    sides: [f32; 4],
+    text: &'a str,
+    size: f32,
+    pad: f32,
+    color: [u8; 3],
 }
 
 /// The colour of a class: hues a golden angle apart, so that near class numbers look unlike, in three brightnesses.
@@ -134,7 +236,6 @@ fn luminance([r, g, b]: [u8; 3]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OrientedBox;
 
     fn found(boxes: &[[f32; 4]]) -> Detections {
         let mut out = Detections::new();
@@ -171,6 +272,76 @@ mod tests {
             .collect();
         assert!(plate.iter().filter(|&&c| c == color(0)).count() > 100);
         assert!(plate.iter().any(|&c| luminance(c) < 60.0 || luminance(c) > 230.0));
+    }
+
+    fn labelled(d: &Detection) -> Mark<'static> {
+        let (bbox, oriented, color) = (d.bbox, d.oriented, color(d.class));
+        Mark { bbox, oriented, color, text: "person 0.90", keypoints: &[], trail: &[] }
+    }
+
+    #[test]
+    fn labels_make_way_for_better_ones() {
+        let a = Annotator::new().unwrap();
+        let mut p = gray(400, 400);
+        let canvas = Canvas::new(&mut p);
+        // One box in another, a third over both: their labels would lie on each other.
+        let f = found(&[
+            [100.0, 120.0, 220.0, 260.0],
+            [110.0, 125.0, 200.0, 250.0],
+            [104.0, 110.0, 230.0, 290.0],
+        ]);
+        let mut plates = Vec::new();
+        for d in f.items() {
+            let plate = a.place(&canvas, &labelled(d), &Pen { size: 11.0, line: 2.0 }, &plates);
+            plates.push(plate);
+        }
+        assert_eq!(plates[0].sides[3], 119.0, "the best one is where it always is");
+        for (i, one) in plates.iter().enumerate() {
+            for other in &plates[..i] {
+                assert_eq!(crate::iou(&one.sides, &other.sides), 0.0, "{:?} {:?}", one.sides, other.sides);
+            }
+        }
+        // Without room they stay where they are.
+        let mut p = gray(100, 20);
+        let canvas = Canvas::new(&mut p);
+        let crowd = found(&[[0.0, 0.0, 100.0, 20.0]; 3]);
+        let mut plates = Vec::new();
+        for d in crowd.items() {
+            let plate = a.place(&canvas, &labelled(d), &Pen { size: 11.0, line: 1.0 }, &plates);
+            plates.push(plate);
+        }
+        assert_eq!(plates[2].sides, plates[0].sides);
+    }
+
+    /// The same objects give the same picture, whichever way they come.
+    #[test]
+    fn marks_look_like_detections() {
+        let a = Annotator::new().unwrap();
+        let f = found(&[[30.0, 60.0, 200.0, 260.0], [100.0, 20.0, 300.0, 160.0]]);
+        let (mut want, mut got) = (gray(320, 320), gray(320, 320));
+        a.draw(&mut want, &f, |c| format!("thing {c}").into());
+        let texts: Vec<String> =
+            f.items().iter().map(|d| format!("thing {} {:.2}", d.class, d.score)).collect();
+        let mark = |(d, text): (&Detection, &'_ String)| (d.bbox, color(d.class), text.clone());
+        let parts: Vec<_> = f.items().iter().zip(&texts).map(mark).collect();
+        let mut marks: Vec<Mark<'_>> = parts
+            .iter()
+            .map(|(bbox, color, text)| Mark {
+                bbox: *bbox,
+                oriented: None,
+                color: *color,
+                text,
+                keypoints: &[],
+                trail: &[],
+            })
+            .collect();
+        a.marks(&mut got, &marks);
+        assert!(want == got);
+        // A trail lies below the boxes, in the object's colour.
+        marks[0].trail = &[(10.0, 300.5), (60.0, 300.5), (60.0, 310.0)];
+        a.marks(&mut got, &marks);
+        assert_eq!(got.pixel(40, 300), Some(color(0)));
+        assert_eq!(got.pixel(40, 305), Some([90; 3]));
     }
 
     #[test]

@@ -1,0 +1,609 @@
+//! Runs sinks: each on a thread of its own behind a bounded queue.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{Demand, Flow, FrameResult, Sink};
+use crate::frame::{SourceId, lock};
+use crate::ring::Keep;
+use crate::{Error, ErrorKind, Result};
+
+/// How a sink is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SinkPlan {
+    /// Results that may wait before it, 1 to 1024.
+    pub queue: usize,
+    /// What happens when that many wait. [`Keep::All`] makes the pipeline wait, for files that are to be converted whole;
+    /// at most [`SinkPlan::PATIENCE`] at a time, so that a dead sink still ends nothing.
+    pub keep: Keep,
+}
+
+impl SinkPlan {
+    /// How long the pipeline waits for room before a sink with [`Keep::All`]; then the oldest result is dropped.
+    pub const PATIENCE: Duration = Duration::from_secs(10);
+}
+
+impl Default for SinkPlan {
+    fn default() -> Self {
+        SinkPlan { queue: 8, keep: Keep::Latest }
+    }
+}
+
+/// What a sink is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SinkState {
+    /// It takes results.
+    Working,
+    /// The last result could not be taken.
+    Failing,
+    /// It is over: closed, or failed for good.
+    Ended,
+}
+
+impl SinkState {
+    /// Every state.
+    pub const ALL: [SinkState; 3] = [SinkState::Working, SinkState::Failing, SinkState::Ended];
+
+    /// The lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SinkState::Working => "working",
+            SinkState::Failing => "failing",
+            SinkState::Ended => "ended",
+        }
+    }
+}
+
+impl fmt::Display for SinkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is known about a sink now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SinkReport {
+    /// What messages call it.
+    pub name: String,
+    /// What it is doing.
+    pub state: SinkState,
+    /// Why it is failing, or what ended it.
+    pub reason: Option<String>,
+    /// Results it took.
+    pub taken: u64,
+    /// Results dropped because it was too slow.
+    pub dropped: u64,
+    /// Results it could not take.
+    pub failed: u64,
+    /// Results waiting before it.
+    pub waiting: usize,
+    /// Whether it ended because of an error (and not because it was closed, or nobody wanted more).
+    pub broken: bool,
+}
+
+#[derive(Debug)]
+struct Queue {
+    results: VecDeque<Arc<FrameResult>>,
+    closing: bool,
+    state: SinkState,
+    reason: Option<String>,
+    broken: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    plan: SinkPlan,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    taken: AtomicU64,
+    dropped: AtomicU64,
+    failed: AtomicU64,
+    /// Set when the queue takes nothing any more, so that sending does not lock.
+    over: AtomicBool,
+    demand: Option<Arc<dyn Demand>>,
+}
+
+impl Shared {
+    fn send(&self, result: &Arc<FrameResult>) {
+        if self.over.load(Ordering::Acquire) {
+            return;
+        }
+        let mut queue = lock(&self.queue);
+        if queue.closing || queue.state == SinkState::Ended {
+            return;
+        }
+        if self.plan.keep == Keep::All {
+            let deadline = Instant::now() + SinkPlan::PATIENCE;
+            while queue.results.len() >= self.plan.queue && !queue.closing && queue.state != SinkState::Ended
+            {
+                let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
+                let Some(left) = left else { break };
+                queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        let old = if queue.results.len() >= self.plan.queue { queue.results.pop_front() } else { None };
+        queue.results.push_back(Arc::clone(result));
+        drop(queue);
+        self.changed.notify_all();
+        if old.is_some() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn set(&self, state: SinkState, reason: Option<String>) {
+        let mut queue = lock(&self.queue);
+        if queue.state != state {
+            match (&reason, state) {
+                (Some(why), SinkState::Failing) => log::warn!("{}: {why}", self.name),
+                (Some(why), SinkState::Ended) => log::error!("{}: {why}", self.name),
+                _ => log::info!("{}: {state}", self.name),
+            }
+        }
+        (queue.state, queue.reason) = (state, reason);
+    }
+
+    fn report(&self) -> SinkReport {
+        let queue = lock(&self.queue);
+        SinkReport {
+            name: self.name.clone(),
+            state: queue.state,
+            reason: queue.reason.clone(),
+            taken: self.taken.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            waiting: queue.results.len(),
+            broken: queue.broken,
+        }
+    }
+}
+
+/// A running set of sinks. Cheap to share: [`Sinks::send`] may be called from any thread.
+#[derive(Debug)]
+pub struct Sinks {
+    all: Vec<Arc<Shared>>,
+    threads: Mutex<Vec<(Arc<Shared>, JoinHandle<()>)>>,
+}
+
+impl Sinks {
+    /// How long an idle sink waits until it is asked to do its chores.
+    const CHORES: Duration = Duration::from_millis(500);
+
+    /// Starts a thread for each sink.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] when no thread can be had.
+    pub fn start(sinks: Vec<(Box<dyn Sink>, SinkPlan)>) -> Result<Sinks> {
+        let mut running = Sinks { all: Vec::new(), threads: Mutex::new(Vec::new()) };
+        for (i, (sink, plan)) in sinks.into_iter().enumerate() {
+            let plan = SinkPlan { queue: plan.queue.clamp(1, 1024), ..plan };
+            let shared = Arc::new(Shared {
+                name: sink.name().to_owned(),
+                plan,
+                queue: Mutex::new(Queue {
+                    results: VecDeque::with_capacity(plan.queue),
+                    closing: false,
+                    state: SinkState::Working,
+                    reason: None,
+                    broken: false,
+                }),
+                changed: Condvar::new(),
+                taken: AtomicU64::new(0),
+                dropped: AtomicU64::new(0),
+                failed: AtomicU64::new(0),
+                over: AtomicBool::new(false),
+                demand: sink.demand(),
+            });
+            let worker = Worker { sink, shared: Arc::clone(&shared) };
+            let thread = std::thread::Builder::new()
+                .name(format!("sink-{i}"))
+                .spawn(move || worker.run())
+                .map_err(|e| Error::new(ErrorKind::Io, format!("no thread for a sink: {e}")))?;
+            lock(&running.threads).push((Arc::clone(&shared), thread));
+            running.all.push(shared);
+        }
+        Ok(running)
+    }
+
+    /// Whether some sink wants the picture of a frame of this source, captured then.
+    pub fn wants_picture(&self, source: SourceId, captured: Duration) -> bool {
+        // Each is asked, since each keeps its own rate.
+        self.all.iter().fold(false, |wanted, s| {
+            let over = s.over.load(Ordering::Relaxed);
+            wanted | (!over && s.demand.as_ref().is_some_and(|d| d.wants(source, captured)))
+        })
+    }
+
+    /// Whether there are sinks that may want pictures.
+    pub fn want_pictures(&self) -> bool {
+        self.all.iter().any(|s| s.demand.is_some() && !s.over.load(Ordering::Relaxed))
+    }
+
+    /// Gives a result to every sink. Waits for none, but for one with [`Keep::All`] whose queue is full. Allocates nothing.
+    pub fn send(&self, result: &Arc<FrameResult>) {
+        self.all.iter().for_each(|s| s.send(result));
+    }
+
+    /// Results that may be held by sinks at once: what a [`Recycler`](super::Recycler) needs room for.
+    pub fn capacity(&self) -> usize {
+        self.all.iter().map(|s| s.plan.queue + 1).sum()
+    }
+
+    /// What each sink is doing.
+    pub fn reports(&self) -> Vec<SinkReport> {
+        self.all.iter().map(|s| s.report()).collect()
+    }
+
+    /// Whether there are sinks and all of them are over: nobody wants more results.
+    pub fn all_ended(&self) -> bool {
+        !self.all.is_empty() && self.all.iter().all(|s| lock(&s.queue).state == SinkState::Ended)
+    }
+
+    /// Lets every sink take what waits and close, all of them within this time. Returns the names of those that did not
+    /// get there; their threads are left behind.
+    pub fn close(&self, within: Duration) -> Vec<String> {
+        let deadline = Instant::now() + within;
+        for s in &self.all {
+            lock(&s.queue).closing = true;
+            s.changed.notify_all();
+        }
+        let mut late = Vec::new();
+        for (shared, thread) in lock(&self.threads).drain(..) {
+            let mut queue = lock(&shared.queue);
+            while queue.state != SinkState::Ended {
+                let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
+                let Some(left) = left else { break };
+                queue = shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            let ended = queue.state == SinkState::Ended;
+            // What a hanging sink holds would otherwise be kept for ever.
+            let rest = if ended { 0 } else { std::mem::take(&mut queue.results).len() };
+            drop(queue);
+            shared.over.store(true, Ordering::Release);
+            shared.dropped.fetch_add(rest as u64, Ordering::Relaxed);
+            if ended {
+                // The thread is past its last call; nothing of it can hang.
+                drop(thread.join());
+            } else {
+                log::warn!("{}: not closed within {:.1} s", shared.name, within.as_secs_f64());
+                late.push(shared.name.clone());
+            }
+        }
+        late
+    }
+}
+
+impl Drop for Sinks {
+    fn drop(&mut self) {
+        self.close(Duration::from_secs(1));
+    }
+}
+
+struct Worker {
+    sink: Box<dyn Sink>,
+    shared: Arc<Shared>,
+}
+
+enum Work {
+    Result(Arc<FrameResult>),
+    Chores,
+    Close,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let mut end: Option<(String, bool)> = None;
+        while end.is_none() {
+            end = match self.next() {
+                Work::Result(result) => self.accept(&result),
+                Work::Chores => self.idle(),
+                Work::Close => break,
+            };
+        }
+        self.shared.over.store(true, Ordering::Release);
+        let closed = self.call(|s| s.close());
+        let end = match (end, closed) {
+            (None, Err(e)) => Some((format!("while closing: {e}"), true)),
+            (end, _) => end,
+        };
+        let mut queue = lock(&self.shared.queue);
+        let rest = std::mem::take(&mut queue.results).len();
+        let name = &self.shared.name;
+        match &end {
+            Some((why, true)) => log::error!("{name}: {why}"),
+            Some((why, false)) => log::info!("{name}: {why}"),
+            None => log::debug!("{name}: closed"),
+        }
+        queue.broken = end.as_ref().is_some_and(|(_, broken)| *broken);
+        (queue.state, queue.reason) = (SinkState::Ended, end.map(|(why, _)| why));
+        drop(queue);
+        self.shared.dropped.fetch_add(rest as u64, Ordering::Relaxed);
+        self.shared.changed.notify_all();
+    }
+
+    fn next(&self) -> Work {
+        let deadline = Instant::now() + Sinks::CHORES;
+        let mut queue = lock(&self.shared.queue);
+        loop {
+            if let Some(result) = queue.results.pop_front() {
+                drop(queue);
+                if self.shared.plan.keep == Keep::All {
+                    self.shared.changed.notify_all();
+                }
+                return Work::Result(result);
+            }
+            if queue.closing {
+                return Work::Close;
+            }
+            let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
+            let Some(left) = left else { return Work::Chores };
+            queue = self.shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Runs a call of the sink with its panics caught.
+    fn call<T>(&mut self, call: impl FnOnce(&mut dyn Sink) -> Result<T>) -> Result<T> {
+        let done = catch_unwind(AssertUnwindSafe(|| call(self.sink.as_mut())));
+        done.unwrap_or_else(|cause| {
+            let text = describe(cause.as_ref());
+            Err(Error::new(ErrorKind::Bug, format!("the sink's code failed ({text}): please report it")))
+        })
+    }
+
+    /// Returns why the sink is over, if it is, and whether that is an error.
+    fn accept(&mut self, result: &FrameResult) -> Option<(String, bool)> {
+        match self.call(|s| s.accept(result)) {
+            Ok(flow) => {
+                self.shared.taken.fetch_add(1, Ordering::Relaxed);
+                self.worked();
+                (flow == Flow::Done).then(|| ("nobody wants more".to_owned(), false))
+            }
+            Err(e) => {
+                self.shared.failed.fetch_add(1, Ordering::Relaxed);
+                self.failed(&e)
+            }
+        }
+    }
+
+    fn idle(&mut self) -> Option<(String, bool)> {
+        match self.call(|s| s.idle()) {
+            Ok(()) => None,
+            Err(e) => self.failed(&e),
+        }
+    }
+
+    fn worked(&self) {
+        // Only this thread changes the state of a running sink.
+        if lock(&self.shared.queue).state != SinkState::Working {
+            self.shared.set(SinkState::Working, None);
+        }
+    }
+
+    fn failed(&self, e: &Error) -> Option<(String, bool)> {
+        if e.kind().is_permanent() || e.kind() == ErrorKind::Bug {
+            return Some((e.to_string(), true));
+        }
+        self.shared.set(SinkState::Failing, Some(e.to_string()));
+        None
+    }
+}
+
+fn describe(cause: &(dyn Any + Send)) -> &str {
+    cause
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| cause.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+/// Limits a sink's pictures: of each source the next one only when a period has passed since the last one.
+///
+/// Asking and taking are counted apart, since a result may carry a picture that another sink asked for, and may be dropped
+/// on the way.
+#[derive(Debug)]
+pub(crate) struct Paced {
+    period: Duration,
+    /// When the next one is due, in nanoseconds, by source: to be asked for, and to be taken.
+    due: [Vec<AtomicU64>; 2],
+}
+
+impl Paced {
+    /// Sources that are told apart; the ones beyond share their places.
+    const SOURCES: usize = 64;
+
+    /// At most one picture a period and source; all of them if it is zero.
+    pub(crate) fn new(period: Duration) -> Arc<Paced> {
+        let due = [0, 1].map(|_| (0..Self::SOURCES).map(|_| AtomicU64::new(0)).collect());
+        Arc::new(Paced { period, due })
+    }
+
+    /// Whether the sink is to take the picture of a frame captured then.
+    pub(crate) fn takes(&self, source: SourceId, captured: Duration) -> bool {
+        self.is_due(1, source, captured)
+    }
+
+    fn is_due(&self, which: usize, source: SourceId, captured: Duration) -> bool {
+        if self.period.is_zero() {
+            return true;
+        }
+        let due = &self.due[which][source.0 as usize % Self::SOURCES];
+        let (at, now) = (due.load(Ordering::Relaxed), captured.as_nanos() as u64);
+        if now < at {
+            return false;
+        }
+        let period = self.period.as_nanos() as u64;
+        // Keeps the rate when frames come a little late, without catching up after a pause.
+        due.store(if now - at < period { at + period } else { now + period }, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Demand for Paced {
+    fn wants(&self, source: SourceId, captured: Duration) -> bool {
+        self.is_due(0, source, captured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// A sink that does for each result what it is told through a channel, and tells what it was given.
+    struct Told {
+        todo: Receiver<Do>,
+        told: Sender<String>,
+    }
+
+    enum Do {
+        Take,
+        Break,
+        Fail(ErrorKind),
+        Panic,
+    }
+
+    impl Sink for Told {
+        fn name(&self) -> &str {
+            "told"
+        }
+        fn accept(&mut self, result: &FrameResult) -> Result<Flow> {
+            self.told.send(format!("got {}", result.frame)).unwrap();
+            match self.todo.recv().unwrap_or(Do::Take) {
+                Do::Take => Ok(Flow::More),
+                Do::Break => Ok(Flow::Done),
+                Do::Fail(kind) => Err(Error::new(kind, "it failed")),
+                Do::Panic => panic!("on purpose"),
+            }
+        }
+        fn close(&mut self) -> Result<()> {
+            self.told.send("closed".into()).unwrap();
+            Ok(())
+        }
+    }
+
+    fn told(plan: SinkPlan) -> (Sinks, Sender<Do>, Receiver<String>) {
+        let ((todo, todo_end), (told_end, told)) = (channel(), channel());
+        let sink = Told { todo: todo_end, told: told_end };
+        (Sinks::start(vec![(Box::new(sink), plan)]).unwrap(), todo, told)
+    }
+
+    fn result(frame: u64) -> Arc<FrameResult> {
+        Arc::new(FrameResult { frame, ..FrameResult::default() })
+    }
+
+    fn wait_for(what: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !what() {
+            assert!(Instant::now() < end, "it never happened");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_hanging_sink_drops_its_oldest_results_and_holds_up_nobody() {
+        let (sinks, todo, told) = told(SinkPlan { queue: 3, keep: Keep::Latest });
+        sinks.send(&result(0));
+        assert_eq!(told.recv().unwrap(), "got 0");
+        // It hangs in the first one; the others come and go.
+        for i in 1..=10 {
+            sinks.send(&result(i));
+        }
+        let r = sinks.reports().remove(0);
+        assert_eq!((r.dropped, r.waiting, r.taken), (7, 3, 0));
+        for _ in 0..4 {
+            todo.send(Do::Take).unwrap();
+        }
+        assert_eq!([told.recv().unwrap(), told.recv().unwrap()], ["got 8", "got 9"]);
+        assert!(sinks.close(Duration::from_secs(60)).is_empty());
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["got 10", "closed"]);
+        let r = sinks.reports().remove(0);
+        assert_eq!((r.taken, r.dropped, r.state, r.broken), (4, 7, SinkState::Ended, false));
+        // Sending to what is closed is nothing.
+        sinks.send(&result(11));
+        assert_eq!(sinks.reports()[0].waiting, 0);
+    }
+
+    #[test]
+    fn closing_leaves_a_hanging_sink_behind() {
+        let (sinks, todo, told) = told(SinkPlan { queue: 3, keep: Keep::Latest });
+        let held = result(0);
+        sinks.send(&held);
+        assert_eq!(told.recv().unwrap(), "got 0");
+        sinks.send(&result(1));
+        assert_eq!(sinks.close(Duration::from_millis(20)), ["told"]);
+        assert_eq!(sinks.reports()[0].dropped, 1);
+        drop((todo, sinks));
+        // It goes on by itself later and lets go.
+        assert_eq!(told.recv().unwrap(), "closed");
+        wait_for(|| Arc::strong_count(&held) == 1);
+    }
+
+    #[test]
+    fn errors_are_counted_and_only_permanent_ones_end_a_sink() {
+        let (sinks, todo, told) = told(SinkPlan::default());
+        todo.send(Do::Fail(ErrorKind::Io)).unwrap();
+        sinks.send(&result(0));
+        wait_for(|| sinks.reports()[0].state == SinkState::Failing);
+        assert_eq!(sinks.reports()[0].reason.as_deref(), Some("it failed"));
+        todo.send(Do::Take).unwrap();
+        sinks.send(&result(1));
+        wait_for(|| sinks.reports()[0].state == SinkState::Working);
+        assert_eq!((sinks.reports()[0].reason.clone(), sinks.all_ended()), (None, false));
+        todo.send(Do::Fail(ErrorKind::Unsupported)).unwrap();
+        sinks.send(&result(2));
+        wait_for(|| sinks.all_ended());
+        let r = sinks.reports().remove(0);
+        assert_eq!((r.taken, r.failed, r.broken), (1, 2, true));
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["got 0", "got 1", "got 2", "closed"]);
+    }
+
+    #[test]
+    fn panics_end_only_the_sink() {
+        let (sinks, todo, _told) = told(SinkPlan::default());
+        todo.send(Do::Panic).unwrap();
+        sinks.send(&result(0));
+        wait_for(|| sinks.all_ended());
+        let r = sinks.reports().remove(0);
+        assert!(r.broken && r.reason.as_deref().unwrap().contains("on purpose"), "{r:?}");
+    }
+
+    #[test]
+    fn a_sink_whose_reader_went_away_ends_without_an_error() {
+        let (sinks, todo, _told) = told(SinkPlan::default());
+        todo.send(Do::Break).unwrap();
+        sinks.send(&result(0));
+        wait_for(|| sinks.all_ended());
+        assert!(!sinks.reports()[0].broken);
+    }
+
+    #[test]
+    fn keeping_all_waits_for_the_sink() {
+        let (sinks, todo, told) = told(SinkPlan { queue: 1, keep: Keep::All });
+        std::thread::scope(|s| {
+            s.spawn(|| (0..20).for_each(|i| sinks.send(&result(i))));
+            for i in 0..20 {
+                assert_eq!(told.recv().unwrap(), format!("got {i}"));
+                todo.send(Do::Take).unwrap();
+            }
+        });
+        assert_eq!(sinks.reports()[0].dropped, 0);
+    }
+
+    #[test]
+    fn pictures_are_asked_for_at_a_rate() {
+        let ms = Duration::from_millis;
+        let paced = Paced::new(ms(100));
+        let at: Vec<u64> =
+            (0..20).map(|i| 1000 + i * 33).filter(|t| paced.wants(SourceId(1), ms(*t))).collect();
+        assert_eq!(at, [1000, 1132, 1231, 1330, 1429, 1528, 1627]);
+        assert!(paced.wants(SourceId(2), ms(1001)), "each source by itself");
+        assert!(Paced::new(Duration::ZERO).wants(SourceId(0), ms(0)));
+    }
+}

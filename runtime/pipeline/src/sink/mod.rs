@@ -1,0 +1,124 @@
+//! Where results go.
+//!
+//! A [`Sink`] takes one [`FrameResult`] after the other, by reference. [`Sinks`] runs each on a thread of its own behind a
+//! bounded queue that drops its oldest result when it is full, and counts that: a slow, hanging or dead sink never concerns
+//! the pipeline or another sink. Sinks that need the picture say so beforehand ([`Sink::demand`]), so that pixels are
+//! copied only when somebody will look at them.
+//!
+//! | address | what |
+//! |---|---|
+//! | `json:-`, `json:results.jsonl?rotate=64M&files=5` | one line of JSON a result ([`lines`]) |
+//! | `jpeg:folder?files=1000&fps=1` | annotated pictures ([`pictures`]) |
+//! | `avi:clip.avi`, `y4m:clip.y4m`, `mjpeg:-` | annotated video ([`video`]) |
+//! | `mqtt://user@host/topic`, `mqtts://host/topic` | one message a result ([`mqtt`]) |
+//!
+//! The preview page, the metrics and the health report are pages of one small web server ([`web`]).
+//!
+//! Whoever makes results gives them to a [`Feed`]: it counts them ([`metrics`]), copies the pixels that somebody wants, so
+//! that the frame goes back to its driver at once, and hands one shared result to all sinks.
+//!
+//! To add a sink: one file here and one line in [`SCHEMES`].
+
+mod annotate;
+mod feed;
+mod health;
+mod hub;
+pub mod lines;
+pub mod metrics;
+pub mod mqtt;
+pub mod pictures;
+mod result;
+mod uri;
+pub mod video;
+pub mod web;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use annotate::Annotated;
+pub use feed::Feed;
+pub use health::{Health, HealthReport, HealthState, Reason};
+pub use hub::{SinkPlan, SinkReport, SinkState, Sinks};
+pub use result::{FrameResult, Object, Picture, Recycler, SCHEMA, StageTimes, Track};
+pub use uri::{SCHEMES, Scheme, SinkUri};
+
+use crate::Result;
+use crate::frame::SourceId;
+use crate::source::{Snapshot, Status};
+
+/// Takes results. All calls come from one thread, which is the sink's own, so they may wait; the longer they do, the more
+/// results are dropped in the queue before it.
+pub trait Sink: Send {
+    /// What messages and metrics call it. No secrets in it.
+    fn name(&self) -> &str;
+
+    /// Which pictures it needs. None: only the results.
+    fn demand(&self) -> Option<Arc<dyn Demand>> {
+        None
+    }
+
+    /// Takes one result. [`Flow::Done`] means that nobody wants more (the reader of a pipe
+    /// went away): the sink is closed.
+    ///
+    /// # Errors
+    /// Whatever kept this result from being taken; it is counted. The sink goes on with the next one unless
+    /// [`ErrorKind::is_permanent`](crate::ErrorKind::is_permanent).
+    fn accept(&mut self, result: &FrameResult) -> Result<Flow>;
+
+    /// Called about twice a second while no results come: what has to be kept alive or written out.
+    ///
+    /// # Errors
+    /// As [`Sink::accept`].
+    fn idle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The end: writes out what it holds and lets go.
+    ///
+    /// # Errors
+    /// What could not be written.
+    fn close(&mut self) -> Result<()>;
+}
+
+/// Whether a sink wants more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It does.
+    More,
+    /// It does not, and that is no error.
+    Done,
+}
+
+/// Which pictures a sink wants. Asked by the pipeline for each frame, so it must not wait for anything.
+pub trait Demand: Send + Sync + fmt::Debug {
+    /// Whether the picture of a frame of this source, captured then (on the monotonic clock), is wanted.
+    fn wants(&self, source: SourceId, captured: Duration) -> bool;
+}
+
+/// Every picture is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct All;
+
+impl Demand for All {
+    fn wants(&self, _: SourceId, _: Duration) -> bool {
+        true
+    }
+}
+
+/// What is known about a source, for pages and metrics.
+#[derive(Clone, Debug)]
+pub struct SourceReport {
+    /// Its number.
+    pub id: SourceId,
+    /// What messages call it.
+    pub name: String,
+    /// What it is doing.
+    pub status: Status,
+    /// What it counted.
+    pub counters: Snapshot,
+}
+
+/// Tells about every source when asked: usually [`Supervisor::status`](crate::source::Supervisor::status) and
+/// [`Supervisor::counters`](crate::source::Supervisor::counters) of each.
+pub type SourceReports = Arc<dyn Fn() -> Vec<SourceReport> + Send + Sync>;

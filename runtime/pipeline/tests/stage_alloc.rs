@@ -1,0 +1,87 @@
+//! After the first frames, nothing on a frame's way through the stages allocates.
+
+#![allow(clippy::unwrap_used)] // helpers of tests
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::*;
+use saltica_pipeline::Result;
+use saltica_pipeline::batch::{BatcherConfig, Shedding};
+use saltica_pipeline::ring::Bell;
+use saltica_pipeline::stage::{Answer, Fate, Pipeline, PipelineConfig, Sink};
+
+struct Counting;
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises about `layout` are those of `System.alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        // SAFETY: `p` came from `System.alloc` with this layout.
+        unsafe { System.dealloc(p, layout) }
+    }
+
+    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as for `dealloc`; the caller's promises about `size` are those of `System.realloc`.
+        unsafe { System.realloc(p, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTER: Counting = Counting;
+
+/// Allocations of the whole process at the answers of two frames of source 0.
+struct Meter {
+    at: [u64; 2],
+    counts: Arc<[AtomicU64; 2]>,
+}
+
+impl Sink for Meter {
+    fn name(&self) -> &str {
+        "meter"
+    }
+
+    fn accept(&mut self, a: &Answer) -> Result<()> {
+        for (at, count) in self.at.iter().zip(self.counts.iter()) {
+            if a.source.0 == 0 && a.id == *at {
+                count.store(COUNT.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn frames_cost_no_allocation() {
+    for shedding in [Shedding::KeepAll, Shedding::DropOldest] {
+        let bell = Bell::new();
+        let sources = (0..2).map(|s| Box::new(Numbered::new(s, 1000, None)) as _).collect();
+        let sources = supervise(sources, every_frame(), &bell);
+        let (model, follow) = Reader::new(Duration::ZERO).model(4);
+        let mut batch = BatcherConfig::new(2, None);
+        batch.shedding = shedding;
+        let mut config = PipelineConfig::new(batch);
+        config.sink_room = 4096;
+        let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let meter = Meter { at: [300, 900], counts: Arc::clone(&counts) };
+        let pipeline =
+            Pipeline::start(config, bell, sources, model, Some(follow), vec![Box::new(meter)]).unwrap();
+        until("frame 900", || counts[1].load(Ordering::Relaxed) > 0);
+        let [early, late] = [0, 1].map(|k| counts[k].load(Ordering::Relaxed));
+        assert_eq!(late - early, 0, "{shedding:?}: allocations in 600 frames of each source");
+        until("the end", || pipeline.wait(Duration::from_millis(1)));
+        assert_eq!(pipeline.fates(0).unwrap().of(Fate::Answered), 1000);
+    }
+}
