@@ -3,6 +3,7 @@
 //! * [`onnx`]: reading the file.
 //! * [`graph`]: values, nodes, and the ops: one file each with attributes, shape rule, reference kernel and cases.
 //! * [`passes`]: folding and fusing, and where shapes end.
+//! * [`zoo`]: the models that come with the project.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +11,7 @@ mod error;
 pub mod graph;
 pub mod onnx;
 pub mod passes;
+pub mod zoo;
 
 pub use error::{Error, ErrorKind};
 

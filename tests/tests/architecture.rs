@@ -51,6 +51,7 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
     ("tests/src/memory.rs", "an allocator that counts"),
     ("runtime/vision/tests/steady.rs", "an allocator that counts"),
     ("runtime/pipeline/src/source/v4l2", "requests to a camera's driver and its mapped buffers"),
+    ("runtime/pipeline/src/source/gst/ffi.rs", "GStreamer's C functions"),
     ("runtime/pipeline/tests/sim_alloc.rs", "an allocator that counts"),
 ];
 

@@ -58,13 +58,17 @@ def to_onnx(model):
 
 
 def shorten(graph):
-    """Names as in model.py, without the exporter's prefixes: readable in a viewer, and some tens of kilobytes less."""
+    """Names as in model.py, without the exporter's prefixes: readable in a viewer, and some tens of kilobytes less.
+
+    What `Exported` adds to the network is called `decode/`.
+    """
 
     given = {}
 
     def short(name):
         if name not in given:
-            candidate = name.removeprefix("/").removeprefix("model/").removeprefix("model.").replace("_output_0", "")
+            candidate = name.removeprefix("/model/").removeprefix("model.").replace("_output_0", "")
+            candidate = "decode" + candidate if candidate.startswith("/") else candidate
             given[name] = name if candidate in given.values() else candidate
         return given[name]
 
@@ -84,12 +88,8 @@ def halve(source):
     model.CopyFrom(source)
     graph = model.graph
     producers = {o: n for n in graph.node for o in n.output}
-    # The decoding is what follows the first operators that read a convolution's output through Reshape.
-    late, names = set(), set()
-    for node in graph.node:
-        if node.op_type == "Reshape" or any(i in late for i in node.input):
-            late.update(node.output)
-            names.add(node.name)
+    names = {n.name for n in graph.node if n.name.startswith("decode/")}
+    late = {o for n in graph.node if n.name in names for o in n.output}
     late_inputs = {i for n in graph.node if n.name in names for i in n.input}
     nodes, cast = [], {}
     nodes.append(helper.make_node("Cast", ["images"], ["images_f16"], "images_f16", to=TensorProto.FLOAT16))
@@ -115,7 +115,7 @@ def halve(source):
             assert np.isfinite(half).all(), tensor.name
             tensor.CopyFrom(numpy_helper.from_array(half, tensor.name))
         elif tensor.data_type == TensorProto.FLOAT:
-            # The grids are multiples of 4 below 2048: exact in half the bytes.
+            # The grids are even numbers below 2048: exact in half the bytes.
             values = numpy_helper.to_array(tensor)
             assert (values.astype(np.float16) == values).all(), tensor.name
             name, stored = tensor.name, tensor.name + "_f16"

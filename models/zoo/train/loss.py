@@ -10,11 +10,15 @@ import math
 import torch
 import torch.nn.functional as F
 
-from model import decode
+from model import STRIDES, decode
 
 TOP = 10
+# Each object may be learned by the 5 x 5 cells of every stride around its middle.
+WINDOW = 5
 BOX_WEIGHT = 6.0
 SCORE_WEIGHT = 1.0
+# How many objects of a picture that are to be ignored are looked at.
+IGNORED = 16
 
 
 def overlap(a, b):
@@ -38,48 +42,86 @@ def complete_iou(a, b):
     return iou - apart / (hull.pow(2).sum(-1) + 1e-6) - weight * shape
 
 
-@torch.no_grad()
-def assign(scores, boxes, truth, classes, kind, middles, strides):
-    """Soft targets for every cell.
+def candidates(truth, height, width):
+    """Cells around each object's middle: indices `[B, M, Q]` and whether each may learn the object `[B, M, Q]`.
 
-    scores `[B, N, C]`, boxes `[B, N, 4]`; truth `[B, M, 4]`, classes `[B, M]`, kind `[B, M]`: 0 empty row, 1 object, 2 to be
-    ignored. Returns the matched row `[B, N]`, its quality `[B, N]` (0: background) and where cells count at all `[B, N]`.
+    A cell may if its middle lies in the box. Boxes smaller than the finest cells would lie between middles: there and at the
+    next stride a box counts as at least 1.5 cells wide.
     """
     centre, half = (truth[..., :2] + truth[..., 2:]) / 2, (truth[..., 2:] - truth[..., :2]) / 2
-    # Objects smaller than the finest cells would fall between cell middles: their neighbours learn them.
-    reach = torch.maximum(half[:, :, None], torch.where(strides[None, None] <= 8, 6.0, 0.0))
-    inside = ((middles[None, None] - centre[:, :, None]).abs() < reach).all(-1)
-    iou = overlap(truth[:, :, None], boxes[:, None])
-    score = scores.transpose(1, 2).gather(1, classes[..., None].expand(-1, -1, scores.shape[1]))
-    wanted = (kind == 1)[..., None] & inside
-    metric = torch.where(wanted, score.sqrt() * iou.pow(6), 0.0)
-    best = metric.topk(TOP, -1).values[..., -1:]
-    chosen = wanted & (metric >= best) & (metric > 0)
+    o = torch.arange(WINDOW, device=truth.device) - WINDOW // 2
+    dy, dx = (d.reshape(-1) for d in torch.meshgrid(o, o, indexing="ij"))
+    indices, fits, first = [], [], 0
+    for k, s in enumerate(STRIDES):
+        h, w = height // s, width // s
+        x = (centre[..., 0, None] / s).floor() + dx
+        y = (centre[..., 1, None] / s).floor() + dy
+        reach = half.clamp(min=0.75 * s) if k < 2 else half
+        near = ((x + 0.5) * s - centre[..., 0, None]).abs() < reach[..., 0, None]
+        near &= ((y + 0.5) * s - centre[..., 1, None]).abs() < reach[..., 1, None]
+        fits.append(near & (x >= 0) & (x < w) & (y >= 0) & (y < h))
+        indices.append((first + y.clamp(0, h - 1) * w + x.clamp(0, w - 1)).long())
+        first += h * w
+    return torch.cat(indices, -1), torch.cat(fits, -1)
+
+
+def pick(values, index):
+    """Rows `index [B, ..]` of `values [B, N, K]`: `[B, .., K]`."""
+    flat = index.flatten(1)
+    return values.gather(1, flat[..., None].expand(-1, -1, values.shape[-1])).unflatten(1, index.shape[1:])
+
+
+@torch.no_grad()
+def assign(raw, logits, truth, classes, kind, middles, strides, size):
+    """Which cells learn which object: `(cells [B, M, TOP], quality [B, M, TOP])`, quality 0 where none is meant.
+
+    raw `[B, N, 4]`, logits `[B, N, C]`; truth `[B, M, 4]`, classes `[B, M]`, kind `[B, M]`: 0 empty row, 1 object, 2 to be ignored.
+    """
+    index, fits = candidates(truth, *size)
+    boxes = decode(pick(raw, index), middles[index], strides[index])
+    iou = overlap(truth[:, :, None], boxes)
+    at = index * logits.shape[-1] + classes[..., None]
+    score = logits.flatten(1).gather(1, at.flatten(1)).unflatten(1, at.shape[1:]).sigmoid()
+    metric = torch.where(fits & (kind == 1)[..., None], score.sqrt() * iou.pow(6), 0.0)
+    metric, place = metric.topk(TOP, -1)
+    cell, iou = index.gather(-1, place), iou.gather(-1, place)
     # A cell that several objects chose goes to the one it overlaps most.
-    claim = torch.where(chosen, iou, -1.0)
-    value, row = claim.max(1)
-    taken = value >= 0
-    mine = chosen & (torch.arange(truth.shape[1], device=truth.device)[None, :, None] == row[:, None])
+    claim = torch.where(metric > 0, iou, -1.0).flatten(1)
+    most = torch.full(raw.shape[:2], -1.0, device=raw.device).scatter_reduce(1, cell.flatten(1), claim, "amax")
+    mine = (claim >= most.gather(1, cell.flatten(1))).view_as(iou) & (metric > 0)
     metric = torch.where(mine, metric, 0.0)
     ceiling = torch.where(mine, iou, 0.0).amax(-1, keepdim=True)
-    quality = (metric / (metric.amax(-1, keepdim=True) + 1e-9) * ceiling).amax(1)
-    ignored = ((kind == 2)[..., None] & inside).any(1)
-    return row, torch.where(taken, quality, 0.0), taken | ~ignored
+    return cell, metric / (metric.amax(-1, keepdim=True) + 1e-30) * ceiling
 
 
-def losses(raw, logits, truth, classes, kind, middles, strides):
-    """`(box loss, score loss)`, each divided by the sum of the targets."""
-    boxes = decode(raw, middles, strides)
-    row, quality, counts = assign(
-        logits.detach().sigmoid(), boxes.detach(), truth, classes, kind, middles, strides
-    )
-    total = quality.sum().clamp(min=1.0)
-    which = classes.gather(1, row)
-    target = F.one_hot(which, logits.shape[-1]) * quality[..., None]
+@torch.no_grad()
+def spared(truth, classes, kind, middles, strides, count):
+    """`[B, N, C]`: cells in an object that is to be ignored, for its class: neither object nor background."""
+    some, row = (kind == 2).float().topk(min(IGNORED, kind.shape[1]), 1)
+    truth = pick(truth, row)
+    centre, half = (truth[..., :2] + truth[..., 2:]) / 2, (truth[..., 2:] - truth[..., :2]) / 2
+    reach = torch.maximum(half[:, :, None], torch.where(strides <= 8, 0.75 * strides, 0.0)[None, None])
+    inside = ((middles - centre[:, :, None]).abs() < reach).all(-1) & (some > 0)[..., None]
+    which = classes.gather(1, row)[..., None] == torch.arange(count, device=truth.device)
+    return torch.einsum("bmn,bmc->bnc", inside.half(), which.half()) > 0
+
+
+def losses(raw, logits, truth, classes, kind, middles, strides, size, bare=1.0):
+    """`(box loss, score loss)`, each divided by the sum of the targets. `size` is the canvas, `(height, width)`.
+
+    Pictures without an object weigh `bare`.
+    """
+    count = logits.shape[-1]
+    cell, quality = assign(raw.detach(), logits.detach(), truth, classes, kind, middles, strides, size)
+    target = torch.zeros_like(logits).flatten(1)
+    target.scatter_reduce_(1, (cell * count + classes[..., None]).flatten(1), quality.flatten(1), "amax")
+    target = target.view_as(logits)
+    total = target.sum().clamp(min=1.0)
+    # Every cell of the background counts in full: a score of 0.25 then means that one in four such boxes is an object.
     entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
-    # Confident mistakes on the background weigh more than the mass of easy cells.
-    weight = torch.where(target > 0, 1.0, 0.75 * logits.detach().sigmoid().pow(1.0) + 0.25)
-    score_loss = (entropy * weight * counts[..., None]).sum() / total
-    matched = truth.gather(1, row[..., None].expand(-1, -1, 4))
-    box_loss = ((1 - complete_iou(boxes, matched)) * quality).sum() / total
+    counts = (target > 0) | ~spared(truth, classes, kind, middles, strides, count)
+    weight = 1 + (bare - 1) * ~(kind == 1).any(1)
+    score_loss = ((entropy * counts).sum((1, 2)) * weight).sum() / total
+    boxes = decode(pick(raw, cell), middles[cell], strides[cell])
+    box_loss = ((1 - complete_iou(boxes, truth[:, :, None])) * quality).sum() / total
     return BOX_WEIGHT * box_loss, SCORE_WEIGHT * score_loss

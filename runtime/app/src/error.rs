@@ -94,6 +94,19 @@ impl From<saltica_vision::Error> for Error {
     }
 }
 
+impl From<saltica_pipeline::Error> for Error {
+    fn from(e: saltica_pipeline::Error) -> Self {
+        use saltica_pipeline::ErrorKind as From;
+        let kind = match e.kind() {
+            From::Uri | From::Value => ErrorKind::Usage,
+            From::Io => ErrorKind::Io,
+            From::Image => ErrorKind::Format,
+            _ => ErrorKind::Run,
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
 impl From<saltica_tensor::Error> for Error {
     fn from(e: saltica_tensor::Error) -> Self {
         let kind = match e.kind() {

@@ -1,28 +1,94 @@
-//! Which files a command line means: pictures, folders of pictures, patterns.
+//! Which pictures a command line means: files, folders, patterns, frames of the simulated camera.
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Image, Result};
+use saltica_pipeline::source::sim::{FrameBuf, Sim, SimClip, SimSpec, Truth};
 use std::path::{Path, PathBuf};
 
 /// File name endings taken for pictures when a folder is searched (any case).
 pub const IMAGE_EXTENSIONS: [&str; 10] =
     ["bmp", "dib", "jfif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
 
-/// What one argument of the command line stands for: a picture, a folder or a pattern.
+/// What one argument of the command line stands for: a picture, a folder, a pattern or a simulated camera.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
     /// Place among the arguments, from 0.
     pub id: usize,
     /// The argument as typed.
     pub name: String,
-    /// Its files, sorted by name. A frame's id is its place here.
-    pub files: Vec<PathBuf>,
+    /// Its pictures. A frame's id is its place here.
+    pub pictures: Pictures,
     /// Files of the folder that have no picture's ending.
     pub skipped: usize,
 }
 
-/// Turns arguments into files.
+/// Pictures of a source.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pictures {
+    /// Files, sorted by name.
+    Files(Vec<PathBuf>),
+    /// Frames of the simulated camera, drawn when they are looked at.
+    Simulated(SimClip),
+}
+
+impl Source {
+    /// Number of pictures.
+    pub fn len(&self) -> u64 {
+        match &self.pictures {
+            Pictures::Files(files) => files.len() as u64,
+            Pictures::Simulated(clip) => clip.frames,
+        }
+    }
+
+    /// Whether there is no picture.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its files: none of a simulated camera.
+    pub fn files(&self) -> &[PathBuf] {
+        match &self.pictures {
+            Pictures::Files(files) => files,
+            Pictures::Simulated(_) => &[],
+        }
+    }
+}
+
+/// Whether an argument is an address of the simulated camera. A file of such a name is reached by `./` before it.
+pub fn is_simulated(argument: &Path) -> bool {
+    argument.to_str().is_some_and(|a| a.starts_with("sim:"))
+}
+
+/// Draws frames of simulated cameras, one camera at a time: of pictures from the same camera only the first one takes
+/// long.
+#[derive(Debug, Default)]
+pub struct Simulator {
+    open: Option<Sim>,
+    buf: FrameBuf,
+}
+
+impl Simulator {
+    /// Draws frame `number` into the memory of `used`, a picture that is done with.
+    ///
+    /// # Errors
+    /// A value of `spec` is out of range.
+    pub fn draw(&mut self, spec: &SimSpec, number: u64, used: Option<Image>) -> Result<(Image, &Truth)> {
+        if let Some(image) = used {
+            self.buf.rgb = image.into_data();
+        }
+        let sim = match self.open.take().filter(|s| s.spec() == spec) {
+            Some(same) => same,
+            None => Sim::open(spec)?,
+        };
+        let sim = self.open.insert(sim);
+        let truth = sim.frame(number, &mut self.buf)?;
+        let image = Image::from_rgb(self.buf.width, self.buf.height, std::mem::take(&mut self.buf.rgb))?;
+        Ok((image, truth))
+    }
+}
+
+/// Turns arguments into pictures.
 ///
-/// An argument that exists is taken literally, whatever characters it has. A folder stands for the pictures directly in
+/// An argument that starts with `sim:` is a simulated camera ([`SimClip::parse`]). One that exists is taken literally, whatever characters it has. A folder stands for the pictures directly in
 /// it (`'folder/**/*.jpg'` reaches sub-folders). Anything else with `*`, `?` or `[` is a pattern; what it matches is
 /// taken for pictures if it has a picture's ending, and folders are passed over.
 ///
@@ -34,8 +100,13 @@ pub fn expand(arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<Vec<Source>> 
     for (id, argument) in arguments.iter().enumerate() {
         let path = Path::new(argument.as_ref());
         let name = path.to_string_lossy().into_owned();
-        match files_of(path, &name) {
-            Ok((files, skipped)) => sources.push(Source { id, name, files, skipped }),
+        let found = if is_simulated(path) {
+            SimClip::parse(&name).map(|clip| (Pictures::Simulated(clip), 0)).map_err(|e| e.to_string())
+        } else {
+            files_of(path, &name).map(|(files, skipped)| (Pictures::Files(files), skipped))
+        };
+        match found {
+            Ok((pictures, skipped)) => sources.push(Source { id, name, pictures, skipped }),
             Err(e) => problems.push(e),
         }
     }
@@ -100,7 +171,7 @@ mod tests {
     }
 
     fn names(source: &Source) -> Vec<&str> {
-        source.files.iter().map(|p| p.file_name().unwrap().to_str().unwrap()).collect()
+        source.files().iter().map(|p| p.file_name().unwrap().to_str().unwrap()).collect()
     }
 
     #[test]
@@ -112,7 +183,7 @@ mod tests {
         assert_eq!((sources[0].id, sources[0].skipped), (0, 1));
         assert_eq!(names(&sources[1]), ["odd[1].jpg"]);
         assert_eq!(names(&sources[2]), ["odd[1].jpg", "d.jpg"]);
-        assert_eq!((sources[3].id, sources[3].files.len(), sources[3].skipped), (3, 4, 1));
+        assert_eq!((sources[3].id, sources[3].files().len(), sources[3].skipped), (3, 4, 1));
     }
 
     #[test]
@@ -131,14 +202,35 @@ mod tests {
             dir.path().join("*.bmp"),
             dir.path().join("empty"),
             dir.path().join("a[.jpg"),
+            PathBuf::from("sim:stret"),
         ])
         .unwrap_err()
         .to_string();
-        for part in
-            ["gone.jpg: No such file", "no picture matches", "no picture found in", "no valid pattern"]
-        {
+        for part in [
+            "gone.jpg: No such file",
+            "no picture matches",
+            "no picture found in",
+            "no valid pattern",
+            "mean 'street'",
+        ] {
             assert!(e.contains(part), "{part}: {e}");
         }
-        assert_eq!(e.lines().count(), 4);
+        assert_eq!(e.lines().count(), 5);
+    }
+
+    #[test]
+    fn simulated_frames_are_drawn_in_memory_that_is_used_again() {
+        let source = &expand(&["sim:street?seed=7&size=320x180&first=5&frames=2"]).unwrap()[0];
+        let Pictures::Simulated(clip) = &source.pictures else { panic!("{source:?}") };
+        assert_eq!((source.len(), source.files().len()), (2, 0));
+        let mut simulator = Simulator::default();
+        let (first, truth) = simulator.draw(&clip.spec, clip.number(0), None).unwrap();
+        assert_eq!((first.width(), first.height(), truth.frame), (320, 180, 5));
+        let (kept, at) = (first.clone(), first.data().as_ptr());
+        let (second, _) = simulator.draw(&clip.spec, clip.number(1), Some(first)).unwrap();
+        assert_eq!(second.data().as_ptr(), at);
+        assert_ne!(second, kept);
+        let (again, _) = simulator.draw(&clip.spec, clip.number(0), Some(second)).unwrap();
+        assert_eq!(again, kept);
     }
 }

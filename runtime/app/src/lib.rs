@@ -48,6 +48,7 @@
 //! * [`mod@bench`]: statistics of timed runs.
 //! * [`doctor`]: what this machine offers: CPU features, limits, GPU.
 //! * [`inputs`]: which files a command line means.
+//! * [`models`]: models by name: inside the program, fetched, or to be fetched.
 //! * [`npy`]: tensors in numpy's file format.
 //! * [`report`]: the records behind `--json`, and tables for people.
 //! * [`output`]: files that appear whole or not at all.
@@ -59,6 +60,7 @@ pub mod doctor;
 mod error;
 pub mod eval;
 pub mod inputs;
+pub mod models;
 pub mod npy;
 pub mod output;
 pub mod report;

@@ -1,13 +1,14 @@
-//! Files that appear whole or not at all.
+//! Files and folders that appear whole or not at all.
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Files that are being written and do not yet have their final name.
+/// Files and folders that are being written and do not yet have their final name.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static SERIAL: AtomicUsize = AtomicUsize::new(0);
 
@@ -26,10 +27,7 @@ pub fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Re
     // A link is followed, so that it stays one.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = target.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}-{}.part", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed)));
-    let temporary = target.with_file_name(temporary);
+    let temporary = target.with_file_name(temporary_name(name));
 
     unfinished().push(temporary.clone());
     let written = (|| {
@@ -48,11 +46,62 @@ pub fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Re
     result.map_err(failed)
 }
 
+/// Fills a folder through `fill`: under another name beside it first, so that a crash, an error or an interrupt leaves
+/// none. The folder must be missing or empty.
+///
+/// # Errors
+/// A folder that holds something, which is left as it is; one that cannot be made; what `fill` gives.
+pub fn write_folder<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let failed = |e: io::Error| Error::io("make the folder", path, &e);
+    match std::fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => {}
+        Ok(false) => {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("the folder {} is not empty: give a new one", path.display()),
+            ));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(failed(e)),
+    }
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = target.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+    if let Some(parent) = target.parent().filter(|p| !p.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    let temporary = target.with_file_name(temporary_name(name));
+    unfinished().push(temporary.clone());
+    let filled = std::fs::create_dir(&temporary).map_err(failed).and_then(|()| fill(&temporary));
+    // The list stays locked over the rename, so an interrupt comes before or after it.
+    let mut list = unfinished();
+    let result = filled.and_then(|v| std::fs::rename(&temporary, &target).map(|()| v).map_err(failed));
+    if result.is_err() {
+        let _ = std::fs::remove_dir_all(&temporary);
+    }
+    list.retain(|p| *p != temporary);
+    result
+}
+
+/// The name beside `name` under which it is written.
+fn temporary_name(name: &OsStr) -> OsString {
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}-{}.part", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed)));
+    temporary
+}
+
 /// Removes what is half written and ends the process: for an interrupt's handler.
 pub fn abandon(exit_code: i32) -> ! {
     let list = unfinished();
     for path in list.iter() {
-        let _ = std::fs::remove_file(path);
+        if std::fs::remove_file(path).is_err() && path.is_dir() {
+            // Under another name first, so that no file can be added while it is emptied.
+            let mut gone = path.clone().into_os_string();
+            gone.push(".gone");
+            if std::fs::rename(path, &gone).is_ok() {
+                let _ = std::fs::remove_dir_all(&gone);
+            }
+        }
     }
     std::process::exit(exit_code)
 }
@@ -90,6 +139,26 @@ mod tests {
         std::os::unix::fs::symlink("/dev/null", &null).unwrap();
         write_file(&null, |w| w.write_all(b"new")).unwrap();
         assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn a_folder_appears_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/set");
+        let fill =
+            |folder: &Path| std::fs::write(folder.join("a"), "x").map_err(|e| Error::io("write", folder, &e));
+        let e = write_folder(&path, |f| fill(f).and_then(|()| fill(&f.join("missing")))).unwrap_err();
+        assert!(e.to_string().contains("missing"), "{e}");
+        assert_eq!(std::fs::read_dir(dir.path().join("deep")).unwrap().count(), 0);
+
+        std::fs::create_dir(&path).unwrap();
+        write_folder(&path, fill).unwrap();
+        assert_eq!(std::fs::read(path.join("a")).unwrap(), b"x");
+        let e = write_folder(&path, fill).unwrap_err();
+        assert!(e.to_string().contains("not empty"), "{e}");
+        let file = path.join("a");
+        assert!(write_folder(&file, fill).is_err());
+        assert_eq!(std::fs::read(&file).unwrap(), b"x");
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod resize;
 pub mod spec;
 mod yuv;
 
-pub use self::image::{EncodedFormat, Image, Limits, jpeg_is_complete};
+pub use self::image::{EncodedFormat, Image, JpegScan, Limits, scan_jpeg};
 pub use detection::{Detection, Detections, Keypoint, Mask, OrientedBox};
 pub use error::{Error, ErrorKind};
 pub use heads::{DecodeParams, Head, OutputInfo};

@@ -1,12 +1,15 @@
 use super::Exit;
-use super::flags::{DetectFlags, RunFlags, ShapeFlags};
+use super::flags::{DetectFlags, RunFlags, ShapeFlags, find};
 use super::ui::{Stop, Ui};
 use saltica::bench::{
     FrameTime, MemoryUse, OpRow, Plan, StepTime, Summary, by_op, measure, memory_use, milliseconds, stages,
 };
+use saltica::inputs::{self, Simulator};
+use saltica::models::Model;
 use saltica::report::{Align, Style, Table, bytes, number};
 use saltica::{Detections, Detector, Error, ErrorKind, Image, Picture, Session};
 use saltica_core::{Executor, Profile};
+use saltica_pipeline::source::sim::SimClip;
 use saltica_tensor::ViewMut;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -15,8 +18,9 @@ use std::time::{Duration, Instant};
 /// Measure how long a model takes and what it occupies
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// ONNX file
-    model: PathBuf,
+    /// ONNX file, or a model's name [default: saltica-nano, which is inside the program]
+    #[arg(value_name = "FILE.onnx|NAME")]
+    model: Option<PathBuf>,
     /// Pictures in one run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     batch: u16,
@@ -29,8 +33,8 @@ pub(super) struct Args {
     /// Measure each step, too (in runs of their own)
     #[arg(long)]
     profile: bool,
-    /// Measure on this picture [default: a made one of 1280x720]
-    #[arg(long, value_name = "FILE")]
+    /// Measure on this picture, or this frame of the simulated camera [default: a made one of 1280x720]
+    #[arg(long, value_name = "FILE|sim:...")]
     image: Option<PathBuf>,
     /// Run on made numbers, without pictures before and boxes after
     #[arg(long, conflicts_with = "image")]
@@ -86,11 +90,16 @@ enum Subject {
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     let batch = usize::from(args.batch);
     let picture = match &args.image {
+        Some(address) if inputs::is_simulated(address) => {
+            let clip = SimClip::parse(&address.to_string_lossy()).map_err(Error::from)?;
+            Simulator::default().draw(&clip.spec, clip.first, None)?.0
+        }
         Some(path) => Image::open(path).map_err(Error::from)?,
         None => made_picture()?,
     };
+    let model = find(args.model.as_deref(), ui)?;
     let start = Instant::now();
-    let (mut subject, head_error) = load(args, batch, picture)?;
+    let (mut subject, head_error) = load(args, &model, batch, picture)?;
     let load = start.elapsed();
     let mut out: Vec<Detections> = (0..batch).map(|_| Detections::new()).collect();
     let mut once = |subject: &mut Subject| subject.run(batch, &mut out);
@@ -114,7 +123,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     let all = stages(&frames).ok_or_else(|| Error::new(ErrorKind::Run, "no run was measured"))?;
     let detection = matches!(subject, Subject::Detection(..));
     let record = BenchRecord {
-        model: args.model.display().to_string(),
+        model: model.to_string(),
         backend: subject.session().core().backend().name().to_owned(),
         threads: args.run.threads.map_or_else(default_threads, usize::from),
         batch,
@@ -150,22 +159,28 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
 
 /// A detector where the model is one, else the model alone, and why.
 /// The model as the file has it; if it fixes another batch than is asked for, with its batch opened where that can be done.
-fn load(args: &Args, batch: usize, picture: Image) -> Result<(Subject, Option<String>), Error> {
-    load_as(args, batch, picture.clone(), false).or_else(|error| match batch {
+fn load(
+    args: &Args,
+    model: &Model,
+    batch: usize,
+    picture: Image,
+) -> Result<(Subject, Option<String>), Error> {
+    load_as(args, model, batch, picture.clone(), false).or_else(|error| match batch {
         1 => Err(error),
-        _ => load_as(args, batch, picture, true).map_err(|_| error),
+        _ => load_as(args, model, batch, picture, true).map_err(|_| error),
     })
 }
 
 fn load_as(
     args: &Args,
+    model: &Model,
     batch: usize,
     picture: Image,
     open_batch: bool,
 ) -> Result<(Subject, Option<String>), Error> {
     let mut why = None;
     if !args.raw {
-        match args.detect.builder(&args.run)?.open_batch(open_batch).load(&args.model) {
+        match model.detector(&args.detect.builder(&args.run)?.open_batch(open_batch)) {
             Ok(mut d) => {
                 d.prepare(batch)?;
                 return Ok((Subject::Detection(Box::new(d), picture), None));
@@ -175,7 +190,7 @@ fn load_as(
             Err(e) => why = Some(e.to_string()),
         }
     }
-    let mut session = args.run.builder().open_batch(open_batch).load(&args.model)?;
+    let mut session = model.session(&args.run.builder().open_batch(open_batch))?;
     let shapes = args.shapes.shapes(&session.inputs(), Some(batch), args.detect.size())?;
     let core = session.core();
     let bindings = core.model().bind(&shapes)?;

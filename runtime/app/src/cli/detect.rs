@@ -1,61 +1,89 @@
 use super::Exit;
-use super::flags::{DetectFlags, RunFlags};
+use super::flags::{DetectFlags, ModelFlag, RunFlags};
+use super::saver::Saver;
 use super::ui::{Stop, Ui};
-use saltica::draw::Annotator;
-use saltica::inputs;
+use saltica::inputs::{self, Pictures, Simulator, Source};
 use saltica::report::{
     Align, ErrorRecord, FrameId, FrameRecord, Style, SummaryRecord, Table, Times, number, objects,
 };
-use saltica::{Detections, Detector, EncodedFormat, Error, ErrorKind, Image, output};
-use std::collections::HashSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use saltica::{Detections, Detector, Error, ErrorKind, Image};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Find objects in pictures
+///
+/// `saltica detect sim:` needs no other file: it looks at a frame of the simulated camera with the model inside the
+/// program. Frames of the simulated camera are addressed as sim:SCENE?key=value&..., see `saltica sim --help`; without
+/// --save the first one of each such address is drawn into the folder saltica-out.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// ONNX file
-    #[arg(long, short, value_name = "FILE.onnx")]
-    model: PathBuf,
-    /// Pictures, folders of pictures, or quoted patterns
-    #[arg(required = true, value_name = "IMAGE|DIR|GLOB")]
+    #[command(flatten)]
+    model: ModelFlag,
+    /// Pictures, folders of pictures, quoted patterns, or frames of the simulated camera
+    #[arg(required = true, value_name = "IMAGE|DIR|GLOB|sim:...")]
     inputs: Vec<PathBuf>,
     /// Write pictures with the objects drawn in to this folder, made if missing
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
+    /// Write no picture, not even of the simulated camera
+    #[arg(long, conflicts_with = "save")]
+    no_save: bool,
     #[command(flatten)]
     detect: DetectFlags,
     #[command(flatten)]
     run: RunFlags,
 }
 
+/// Where pictures of the simulated camera are drawn unless told otherwise.
+const FOLDER: &str = "saltica-out";
+
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     let sources = inputs::expand(&args.inputs)?;
-    let mut saver = args.save.as_deref().map(|dir| Saver::new(dir, &sources)).transpose()?;
-    let mut detector = args.detect.builder(&args.run)?.load(&args.model)?;
-    log::info!("{}: {}", args.model.display(), detector.head());
+    let simulated = |s: &Source| matches!(s.pictures, Pictures::Simulated(_));
+    let mut saver = match &args.save {
+        Some(folder) => Some(Saver::new(folder, &sources)?),
+        None if !args.no_save && sources.iter().any(simulated) => Some(Saver::careful(FOLDER)?),
+        None => None,
+    };
+    let model = args.model.find(ui)?;
+    if !args.model.is_given() && !sources.iter().all(simulated) {
+        ui.warn(&format!(
+            "{model} knows only scenes of the simulated camera; for photos name a model, such as --model yolox-nano \
+             (saltica models list)"
+        ));
+    }
+    let mut detector = model.detector(&args.detect.builder(&args.run)?)?;
+    log::info!("{model}: {}", detector.head());
 
     let mut summary =
         SummaryRecord { skipped: sources.iter().map(|s| s.skipped).sum(), ..Default::default() };
-    let count: usize = sources.iter().map(|s| s.files.len()).sum();
-    let bar = ui.progress(count as u64, "pictures");
+    let count: u64 = sources.iter().map(Source::len).sum();
+    let bar = ui.progress(count, "pictures");
+    let mut simulator = Simulator::default();
     let mut found = Detections::new();
     for source in &sources {
-        for (frame_id, file) in source.files.iter().enumerate() {
+        let mut used = None;
+        for frame in 0..source.len() {
             let id = FrameId {
                 source_id: source.id,
                 source: source.name.clone(),
-                frame_id,
-                path: file.display().to_string(),
+                frame_id: frame as usize,
+                path: path(source, frame),
             };
-            match look_at(file, id.clone(), &mut detector, &mut found, saver.as_mut()) {
-                Ok(record) => {
+            let start = Instant::now();
+            let picture = take(source, frame, &mut simulator, used.take());
+            let looked = picture.and_then(|picture| {
+                let saver = saver.as_mut().filter(|s| s.wants(source, frame));
+                look_at(picture, start.elapsed(), id.clone(), &mut detector, &mut found, saver)
+            });
+            match looked {
+                Ok((record, picture)) => {
+                    used = Some(picture);
                     summary.frames += 1;
                     summary.detections += record.detections.len();
                     bar.suspend(|| match ui.json {
                         true => ui.record("frame", &record),
-                        false => ui.text(&text(&record, ui.style)),
+                        false => ui.text(&text(&record, ui.style, args.save.is_none())),
                     })?;
                 }
                 // A folder that cannot be written to fails every picture.
@@ -73,6 +101,9 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
         }
     }
     bar.finish_and_clear();
+    if let Some(why) = saver.as_ref().and_then(Saver::gave_up) {
+        ui.warn(&format!("no picture was drawn: {why} (--save DIR names another folder)"));
+    }
     if ui.json {
         ui.record("summary", &summary)?;
     } else if count > 1 || summary.failed + summary.skipped > 0 {
@@ -84,19 +115,32 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     Ok(if summary.failed > 0 { Exit::SomeFailed } else { Exit::Done })
 }
 
+/// A picture's file, or the address of the one frame.
+fn path(source: &Source, frame: u64) -> String {
+    match &source.pictures {
+        Pictures::Files(files) => files[frame as usize].display().to_string(),
+        Pictures::Simulated(clip) => clip.single(clip.number(frame)).to_string(),
+    }
+}
+
+fn take(source: &Source, frame: u64, simulator: &mut Simulator, used: Option<Image>) -> Result<Image, Error> {
+    match &source.pictures {
+        Pictures::Files(files) => Ok(Image::open(&files[frame as usize])?),
+        Pictures::Simulated(clip) => Ok(simulator.draw(&clip.spec, clip.number(frame), used)?.0),
+    }
+}
+
 fn look_at(
-    file: &Path,
+    mut picture: Image,
+    decode: Duration,
     id: FrameId,
     detector: &mut Detector,
     found: &mut Detections,
     saver: Option<&mut Saver>,
-) -> Result<FrameRecord, Error> {
-    let start = Instant::now();
-    let mut picture = Image::open(file)?;
-    let decode = start.elapsed();
+) -> Result<(FrameRecord, Image), Error> {
     let time = detector
         .detect_into(&picture, found)
-        .map_err(|e| Error::new(e.kind(), format!("{}: {e}", file.display())))?;
+        .map_err(|e| Error::new(e.kind(), format!("{}: {e}", id.path)))?;
     let (width, height) = (picture.width(), picture.height());
     let mut record = FrameRecord {
         id,
@@ -110,12 +154,12 @@ fn look_at(
     };
     if let Some(saver) = saver {
         saver.annotator.draw(&mut picture, found, |class| detector.head().label(class));
-        record.saved = Some(saver.save(&picture, file)?.display().to_string());
+        record.saved = saver.save(&picture, &record.id.path)?.map(|p| p.display().to_string());
     }
-    Ok(record)
+    Ok((record, picture))
 }
 
-fn text(r: &FrameRecord, style: Style) -> String {
+fn text(r: &FrameRecord, style: Style, tell_saved: bool) -> String {
     let t = &r.time_ms;
     let head = format!(
         "{}  {}\n",
@@ -149,62 +193,9 @@ fn text(r: &FrameRecord, style: Style) -> String {
             style.yellow("warning:")
         ),
     };
-    head + &body + &lost
-}
-
-/// Writes annotated pictures under names that are different and are no input's.
-struct Saver {
-    annotator: Annotator,
-    folder: PathBuf,
-    inputs: HashSet<PathBuf>,
-    used: HashSet<String>,
-}
-
-impl Saver {
-    fn new(folder: &Path, sources: &[inputs::Source]) -> Result<Saver, Error> {
-        std::fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
-        let inputs = sources.iter().flat_map(|s| &s.files).filter_map(|f| f.canonicalize().ok()).collect();
-        Ok(Saver { annotator: Annotator::new()?, folder: folder.to_owned(), inputs, used: HashSet::new() })
-    }
-
-    fn save(&mut self, picture: &Image, file: &Path) -> Result<PathBuf, Error> {
-        let (name, format) = self.name(file);
-        let path = self.folder.join(name);
-        if path.canonicalize().is_ok_and(|p| self.inputs.contains(&p)) {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                format!("--save would overwrite the input {}: give another folder", path.display()),
-            ));
-        }
-        let bytes = picture.encode(format)?;
-        output::write_file(&path, |to| to.write_all(&bytes))?;
-        Ok(path)
-    }
-
-    /// The file's own name, as PNG or JPEG, with a number if another picture has it.
-    fn name(&mut self, file: &Path) -> (String, EncodedFormat) {
-        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-        let png = file.extension().is_some_and(|e| e.eq_ignore_ascii_case("png"));
-        let (ending, format) =
-            if png { ("png", EncodedFormat::Png) } else { ("jpg", EncodedFormat::Jpeg(92)) };
-        let mut name = format!("{stem}.{ending}");
-        let mut n = 1;
-        while !self.used.insert(name.to_lowercase()) {
-            n += 1;
-            name = format!("{stem}-{n}.{ending}");
-        }
-        (name, format)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_annotated_pictures_are_different() {
-        let mut s = Saver::new(Path::new("."), &[]).unwrap();
-        let names = ["a/x.jpg", "b/X.webp", "c/x.png", "d/x.jpeg"].map(|f| s.name(Path::new(f)).0);
-        assert_eq!(names, ["x.jpg", "X-2.jpg", "x.png", "x-3.jpg"]);
-    }
+    let saved = match r.saved.as_ref().filter(|_| tell_saved) {
+        Some(path) => format!("drawn in {path}\n"),
+        None => String::new(),
+    };
+    head + &body + &lost + &saved
 }

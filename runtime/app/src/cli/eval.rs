@@ -1,12 +1,16 @@
 use super::Exit;
-use super::flags::{DetectFlags, RunFlags};
+use super::flags::{DetectFlags, ModelFlag, RunFlags};
 use super::ui::{Stop, Ui};
 use saltica::bench::{FrameTime, Stages, stages};
 use saltica::eval::{
-    Dataset, Detection, Metrics, class_categories, evaluate, locate_images, read_detections, write_detections,
+    Dataset, Detection, Metrics, class_categories, evaluate, locate_images, read_detections, simulated,
+    write_detections,
 };
+use saltica::inputs::{self, Simulator};
+use saltica::models::Model;
 use saltica::report::{Align, Style, Table, number};
-use saltica::{Detections, Error, ErrorKind, Image};
+use saltica::{Detections, Detector, Error, ErrorKind, Image};
+use saltica_pipeline::source::sim::SimClip;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -15,22 +19,28 @@ const MAX_DETECTIONS: usize = 100;
 /// Low, because precision is measured at every recall.
 const CONFIDENCE: f32 = 0.01;
 
-/// Measure mean average precision on a COCO data set
+/// Measure mean average precision on a COCO data set, or on frames of the simulated camera
 ///
 /// Runs a model on the pictures of an annotation file, or scores detections that were made before (--detections).
+/// Frames of the simulated camera (sim:SCENE?frames=N&..., or a list of them with --list) bring their truth with them.
 /// --conf is 0.01 unless given, and a box counts once for each class above it, as is usual where precision is measured
 /// (see --one-label).
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// COCO annotation file (JSON)
     #[arg(long, value_name = "ANNOTATIONS.json")]
-    coco: PathBuf,
-    /// Folder of the pictures; they may be in sub-folders
-    #[arg(value_name = "IMAGES_DIR", required_unless_present = "detections")]
+    coco: Option<PathBuf>,
+    /// Folder of the pictures, which may be in sub-folders; or frames of the simulated camera
+    #[arg(value_name = "IMAGES_DIR|sim:...", required_unless_present_any = ["detections", "list"])]
     images: Option<PathBuf>,
-    /// ONNX file
-    #[arg(long, short, value_name = "FILE.onnx", required_unless_present = "detections")]
-    model: Option<PathBuf>,
+    /// Frames of simulated cameras: a file with lines `FRAME sim:...`
+    #[arg(long, value_name = "FILE.txt", conflicts_with_all = ["images", "coco", "detections"])]
+    list: Option<PathBuf>,
+    /// Of the list only every N-th frame, from the first one on
+    #[arg(long, value_name = "N", requires = "list", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    every: u32,
+    #[command(flatten)]
+    model: ModelFlag,
     /// Score these detections (COCO results format, of any program) in place of a model's
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["model", "images"])]
     detections: Option<PathBuf>,
@@ -86,7 +96,7 @@ struct Made {
 /// them, not under a picture's name.
 fn keep_inputs(args: &Args, file: &Path) -> Result<(), Error> {
     let Ok(target) = file.canonicalize() else { return Ok(()) };
-    let inputs = [Some(&args.coco), args.model.as_ref(), args.detections.as_ref()];
+    let inputs = [args.coco.as_ref(), args.model.path(), args.detections.as_ref(), args.list.as_ref()];
     let is_input = inputs.into_iter().flatten().any(|i| i.canonicalize().is_ok_and(|i| i == target));
     let folder = args.images.as_ref().and_then(|f| f.canonicalize().ok());
     let in_images =
@@ -100,31 +110,91 @@ fn keep_inputs(args: &Args, file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// What is measured on.
+enum Truth {
+    /// An annotation file, and the folder of its pictures.
+    Files { coco: PathBuf, folder: Option<PathBuf> },
+    /// Frames that come with their truth, and what they are called.
+    Simulated { clips: Vec<SimClip>, name: String },
+}
+
+impl Truth {
+    fn of(args: &Args) -> Result<Truth, Error> {
+        let usage = |m: &str| Error::new(ErrorKind::Usage, m);
+        if let Some(list) = &args.list {
+            let clips = simulated::read_list(list, args.every as usize)?;
+            return Ok(Truth::Simulated { clips, name: list.display().to_string() });
+        }
+        match (&args.coco, &args.images) {
+            (coco, Some(address)) if inputs::is_simulated(address) => {
+                if coco.is_some() {
+                    return Err(usage(
+                        "frames of the simulated camera bring their truth with them: leave out --coco",
+                    ));
+                }
+                let clip = SimClip::parse(&address.to_string_lossy())?;
+                Ok(Truth::Simulated { name: clip.to_string(), clips: vec![clip] })
+            }
+            (Some(coco), folder) => Ok(Truth::Files { coco: coco.clone(), folder: folder.clone() }),
+            (None, _) => Err(usage(
+                "nothing says what is in the pictures: give --coco ANNOTATIONS.json, or frames of the simulated camera \
+                 (sim:street?frames=100)",
+            )),
+        }
+    }
+
+    /// What it is called in the report.
+    fn name(&self) -> String {
+        match self {
+            Truth::Files { coco, .. } => coco.display().to_string(),
+            Truth::Simulated { name, .. } => name.clone(),
+        }
+    }
+}
+
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
-    let mut dataset = Dataset::read(&args.coco)?;
+    let truth = Truth::of(args)?;
+    let mut dataset = match &truth {
+        Truth::Files { coco, .. } => Dataset::read(coco)?,
+        Truth::Simulated { .. } => Dataset::default(),
+    };
     if let Some(file) = &args.save_detections {
         keep_inputs(args, file)?;
     }
-    let made = match (&args.detections, &args.model, &args.images) {
-        (Some(file), ..) => Made { detections: read_detections(file)?, ..Made::default() },
-        (None, Some(model), Some(images)) => detect_all(args, model, images, &mut dataset, ui)?,
-        _ => return Err(Error::new(ErrorKind::Usage, "give a model and a folder, or --detections").into()),
+    let mut model = None;
+    let made = match (&args.detections, &truth) {
+        (Some(file), _) => Made { detections: read_detections(file)?, ..Made::default() },
+        (None, Truth::Files { folder: Some(folder), .. }) => {
+            let files = locate_images(&dataset, folder)?;
+            let files = present(&mut dataset, files, folder, args.skip_missing)?;
+            let mut subject = Subject::load(args, model.insert(args.model.find(ui)?))?;
+            detect_files(&mut subject, &files, &dataset, ui)?
+        }
+        (None, Truth::Simulated { clips, .. }) => {
+            let mut subject = Subject::load(args, model.insert(args.model.find(ui)?))?;
+            detect_frames(&mut subject, clips, &mut dataset, ui)?
+        }
+        (None, Truth::Files { folder: None, .. }) => {
+            return Err(
+                Error::new(ErrorKind::Usage, "give the folder of the pictures, or --detections").into()
+            );
+        }
     };
     for w in &dataset.warnings {
-        ui.warn(&format!("{}: {w}", args.coco.display()));
+        ui.warn(&format!("{}: {w}", truth.name()));
     }
     if let Some(file) = &args.save_detections {
         write_detections(file, &made.detections)?;
     }
     let metrics = evaluate(&dataset, &made.detections)?;
     let record = EvalRecord {
-        annotations: args.coco.display().to_string(),
-        model: args.model.as_ref().map(|m| m.display().to_string()),
+        annotations: truth.name(),
+        multi_label: model.is_some().then_some(!args.one_label),
+        clip: model.is_some().then_some(!args.no_clip),
+        model: model.map(|m| m.to_string()),
         head: made.head,
         conf: made.conf,
         iou: made.iou,
-        multi_label: args.model.is_some().then_some(!args.one_label),
-        clip: args.model.is_some().then_some(!args.no_clip),
         images: dataset.images.len(),
         failed: made.failed,
         objects: dataset.annotations.iter().filter(|a| !a.crowd).count(),
@@ -141,59 +211,97 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     Ok(if made.failed > 0 { Exit::SomeFailed } else { Exit::Done })
 }
 
+/// The model, and what it has made so far.
+struct Subject {
+    detector: Detector,
+    found: Detections,
+    made: Made,
+}
+
+impl Subject {
+    fn load(args: &Args, model: &Model) -> Result<Subject, Error> {
+        let builder = args.detect.builder(&args.run)?.multi_label(!args.one_label).clip(!args.no_clip);
+        let mut detector = model.detector(&builder)?;
+        if args.detect.conf.is_none() {
+            detector.params_mut().conf = CONFIDENCE;
+        }
+        if args.detect.max_det.is_none() {
+            detector.params_mut().max_det = MAX_DETECTIONS;
+        }
+        let made = Made {
+            head: Some(detector.head().to_string()),
+            conf: Some(detector.params().conf),
+            iou: Some(detector.params().iou),
+            ..Made::default()
+        };
+        Ok(Subject { detector, found: Detections::new(), made })
+    }
+
+    fn labels(&self) -> Vec<String> {
+        self.detector.head().labels().map(|l| l.names().to_vec()).unwrap_or_default()
+    }
+
+    fn categories(&self, dataset: &Dataset) -> Result<Vec<Option<i64>>, Error> {
+        let classes = self.detector.head().classes().unwrap_or(dataset.categories.len());
+        class_categories(dataset, classes, &self.labels())
+    }
+
+    fn look_at(&mut self, picture: &Image, image_id: i64, categories: &[Option<i64>]) -> Result<(), Error> {
+        let time = self.detector.detect_into(picture, &mut self.found)?;
+        self.made.times.push(time);
+        self.made.detections.extend(self.found.items().iter().filter_map(|d| {
+            let [left, top, right, bottom] = d.bbox.map(f64::from);
+            Some(Detection {
+                image_id,
+                category_id: (*categories.get(d.class as usize)?)?,
+                bbox: [left, top, right - left, bottom - top],
+                score: f64::from(d.score),
+            })
+        }));
+        Ok(())
+    }
+}
+
 /// Runs the model on every picture of the data set. A picture that cannot be read counts, as one where nothing was found.
-fn detect_all(
-    args: &Args,
-    model: &Path,
-    folder: &Path,
-    dataset: &mut Dataset,
-    ui: &mut Ui,
-) -> Result<Made, Stop> {
-    let files = present(dataset, locate_images(dataset, folder)?, folder, args.skip_missing)?;
-    let builder = args.detect.builder(&args.run)?.multi_label(!args.one_label).clip(!args.no_clip);
-    let mut detector = builder.load(model)?;
-    if args.detect.conf.is_none() {
-        detector.params_mut().conf = CONFIDENCE;
-    }
-    if args.detect.max_det.is_none() {
-        detector.params_mut().max_det = MAX_DETECTIONS;
-    }
-    let labels = detector.head().labels().map(|l| l.names().to_vec()).unwrap_or_default();
-    let classes = detector.head().classes().unwrap_or(dataset.categories.len());
-    let categories = class_categories(dataset, classes, &labels)?;
-    let mut made = Made {
-        head: Some(detector.head().to_string()),
-        conf: Some(detector.params().conf),
-        iou: Some(detector.params().iou),
-        ..Made::default()
-    };
+fn detect_files(subject: &mut Subject, files: &[PathBuf], dataset: &Dataset, ui: &Ui) -> Result<Made, Stop> {
+    let categories = subject.categories(dataset)?;
     let bar = ui.progress(files.len() as u64, "pictures");
-    let mut found = Detections::new();
-    for (image, file) in dataset.images.iter().zip(&files) {
+    for (image, file) in dataset.images.iter().zip(files) {
         let looked =
-            Image::open(file).map_err(Error::from).and_then(|p| detector.detect_into(&p, &mut found));
-        match looked {
-            Ok(time) => {
-                made.times.push(time);
-                made.detections.extend(found.items().iter().filter_map(|d| {
-                    let [left, top, right, bottom] = d.bbox.map(f64::from);
-                    Some(Detection {
-                        image_id: image.id,
-                        category_id: (*categories.get(d.class as usize)?)?,
-                        bbox: [left, top, right - left, bottom - top],
-                        score: f64::from(d.score),
-                    })
-                }));
-            }
-            Err(e) => {
-                made.failed += 1;
-                bar.suspend(|| ui.error(&e.to_string()));
-            }
+            Image::open(file).map_err(Error::from).and_then(|p| subject.look_at(&p, image.id, &categories));
+        if let Err(e) = looked {
+            subject.made.failed += 1;
+            bar.suspend(|| ui.error(&e.to_string()));
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(made)
+    Ok(std::mem::take(&mut subject.made))
+}
+
+/// Draws the frames, runs the model on each, and fills the data set with their truth.
+fn detect_frames(
+    subject: &mut Subject,
+    clips: &[SimClip],
+    dataset: &mut Dataset,
+    ui: &Ui,
+) -> Result<Made, Stop> {
+    *dataset = simulated::categories(&subject.labels());
+    let categories = subject.categories(dataset)?;
+    let bar = ui.progress(clips.iter().map(|c| c.frames).sum(), "frames");
+    let mut simulator = Simulator::default();
+    let mut used = None;
+    for clip in clips {
+        for number in (0..clip.frames).map(|k| clip.number(k)) {
+            let (picture, truth) = simulator.draw(&clip.spec, number, used.take())?;
+            let id = simulated::add(dataset, clip, &picture, truth);
+            subject.look_at(&picture, id, &categories)?;
+            used = Some(picture);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(std::mem::take(&mut subject.made))
 }
 
 /// The files of the data set's pictures. Where some are missing: an error, or, if they are to be skipped, a data set

@@ -1,11 +1,51 @@
 //! Flags that several subcommands share.
 
+use super::ui::Ui;
+use saltica::models::Model;
 use saltica::session::{BackendKind, Session, SessionBuilder};
 use saltica::{Detector, DetectorBuilder, Error, ErrorKind, Labels, ModelSpec};
 use saltica_core::Port;
 use saltica_models::graph::Dim;
 use saltica_tensor::Shape;
 use std::path::{Path, PathBuf};
+
+/// Which model finds objects.
+#[derive(clap::Args)]
+pub(super) struct ModelFlag {
+    /// ONNX file, or a model's name (see `saltica models list`) [default: saltica-nano, which is inside the program]
+    #[arg(long, short, value_name = "FILE.onnx|NAME")]
+    model: Option<PathBuf>,
+}
+
+impl ModelFlag {
+    /// The model, told where nobody named it.
+    pub(super) fn find(&self, ui: &Ui) -> Result<Model, Error> {
+        find(self.model.as_deref(), ui)
+    }
+
+    pub(super) fn is_given(&self) -> bool {
+        self.model.is_some()
+    }
+
+    /// The file, if it may be one.
+    pub(super) fn path(&self) -> Option<&PathBuf> {
+        self.model.as_ref()
+    }
+}
+
+/// The model that an argument names, or the one inside the program, which is told.
+pub(super) fn find(argument: Option<&Path>, ui: &Ui) -> Result<Model, Error> {
+    let Some(argument) = argument else {
+        let model = Model::built_in();
+        ui.note(&format!("no --model given: {model}, inside the program"));
+        return Ok(model);
+    };
+    let model = Model::find(argument)?;
+    if let Some(note) = model.note() {
+        ui.warn(note);
+    }
+    Ok(model)
+}
 
 /// How a model runs.
 #[derive(clap::Args)]

@@ -1,5 +1,5 @@
 use super::Exit;
-use super::flags::{RunFlags, split};
+use super::flags::{RunFlags, find, split};
 use super::ui::{Stop, Ui};
 use saltica::report::{Align, Table, number};
 use saltica::{Error, ErrorKind, npy};
@@ -12,7 +12,8 @@ use std::time::Instant;
 /// Run a model on raw tensors (.npy) and write what comes out
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// ONNX file
+    /// ONNX file, or a model's name
+    #[arg(value_name = "FILE.onnx|NAME")]
     model: PathBuf,
     /// A tensor for an input; `NAME=` may be left out if there is only one. Give once for each input
     #[arg(long = "input", short, value_name = "NAME=FILE.npy", required = true)]
@@ -48,7 +49,8 @@ struct TensorFile {
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
-    let mut session = args.run.builder().optimize(!args.no_fuse && !args.all).load(&args.model)?;
+    let mut session =
+        find(Some(&args.model), ui)?.session(&args.run.builder().optimize(!args.no_fuse && !args.all))?;
     let names: Vec<String> = session.inputs().into_iter().map(|p| p.name).collect();
     let mut given = Vec::new();
     for argument in &args.inputs {

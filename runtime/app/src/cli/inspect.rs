@@ -1,11 +1,11 @@
 use super::Exit;
-use super::flags::{DetectFlags, RunFlags, ShapeFlags};
+use super::flags::{DetectFlags, RunFlags, ShapeFlags, find};
 use super::ui::{Stop, Ui};
 use saltica::report::{Align, Style, Table, bytes, number};
 use saltica::{Detector, Error, Session};
 use saltica_core::{Plan, PlanReport, Port};
 use saltica_models::graph::Dim;
-use saltica_tensor::{Shape, storage::MappedFile};
+use saltica_tensor::Shape;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,8 @@ use std::path::PathBuf;
 /// Show what a model is, what its tensors mean and what a run costs
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// ONNX file
+    /// ONNX file, or a model's name
+    #[arg(value_name = "FILE.onnx|NAME")]
     model: PathBuf,
     /// Plan for this batch size only [default: 1 to 8, where the batch is open or can be opened]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -94,9 +95,10 @@ struct PlanRow {
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
-    let mapped = MappedFile::open(&args.model).ok();
+    let model = find(Some(&args.model), ui)?;
+    let (file_bytes, sha256) = model.content().unzip();
     // Any model can be inspected: that it finds nothing in pictures is a finding, not a failure.
-    let mut detector = args.detect.builder(&args.run)?.load(&args.model);
+    let mut detector = model.detector(&args.detect.builder(&args.run)?);
     let (head, head_error) = match &detector {
         Ok(d) => (Some(head_info(d)), None),
         Err(e) => (None, Some(e.to_string())),
@@ -105,14 +107,14 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     let mut other = None;
     let session = match &mut detector {
         Ok(d) => d.session(),
-        Err(_) => other.insert(args.run.builder().load(&args.model)?),
+        Err(_) => other.insert(model.session(&args.run.builder())?),
     };
     let Planned { rows: plans, report, passes, fallbacks } = plan_all(args, size, session)?;
     let model = session.core().model();
     let record = InspectRecord {
         model: args.model.display().to_string(),
-        file_bytes: mapped.as_ref().map(|f| f.as_ref().len() as u64),
-        sha256: mapped.as_ref().map(|f| saltica::sha256_hex(f.as_ref())),
+        file_bytes,
+        sha256,
         opset: model.opset(),
         metadata: model.metadata().iter().map(|(k, v)| Entry { key: k.clone(), value: v.clone() }).collect(),
         inputs: model.inputs().iter().map(port_info).collect(),

@@ -7,6 +7,9 @@ mod eval;
 mod flags;
 mod infer;
 mod inspect;
+mod models;
+mod saver;
+mod sim;
 mod ui;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +58,8 @@ enum Command {
     Bench(bench::Args),
     Eval(eval::Args),
     Doctor(doctor::Args),
+    Sim(sim::Args),
+    Models(models::Args),
 }
 
 /// Parses the command line, runs it, tells errors.
@@ -74,6 +79,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(a) => bench::run(&a, &mut ui),
         Command::Eval(a) => eval::run(&a, &mut ui),
         Command::Doctor(a) => doctor::run(&a, &mut ui),
+        Command::Sim(a) => sim::run(&a, &mut ui),
+        Command::Models(a) => models::run(&a, &mut ui),
     };
     match result {
         Ok(exit) => ExitCode::from(exit as u8),

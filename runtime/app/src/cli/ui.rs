@@ -58,6 +58,11 @@ impl Ui {
         self.tell(&self.error_style.yellow("warning:"), message);
     }
 
+    /// Tells on stderr what was decided for the user.
+    pub(super) fn note(&self, message: &str) {
+        let _ = writeln!(io::stderr(), "{}", self.error_style.dim(message));
+    }
+
     fn tell(&self, label: &str, message: &str) {
         // Whoever closed stderr does not want to know.
         let _ = writeln!(io::stderr(), "{label} {message}");

@@ -12,6 +12,7 @@ mod dataset;
 mod locate;
 mod matching;
 mod metrics;
+pub mod simulated;
 
 pub use classes::class_categories;
 pub use dataset::{Annotation, Category, Dataset, Detection, ImageInfo, read_detections, write_detections};

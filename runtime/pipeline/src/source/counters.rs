@@ -23,6 +23,8 @@ pub enum DropReason {
     NoEndMarker,
     /// A compressed picture that could not be decoded.
     Decode,
+    /// A file of a folder that could not be read, or is no picture.
+    Unreadable,
     /// No buffer was free to put it in.
     NoBuffer,
     /// It waited in the ring when the source was stopped.
@@ -31,7 +33,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of the counters.
-    pub const ALL: [DropReason; 10] = [
+    pub const ALL: [DropReason; 11] = [
         DropReason::Replaced,
         DropReason::Lost,
         DropReason::DriverError,
@@ -40,6 +42,7 @@ impl DropReason {
         DropReason::WrongSize,
         DropReason::NoEndMarker,
         DropReason::Decode,
+        DropReason::Unreadable,
         DropReason::NoBuffer,
         DropReason::Stopped,
     ];
@@ -55,6 +58,7 @@ impl DropReason {
             DropReason::WrongSize => "wrong_size",
             DropReason::NoEndMarker => "no_end_marker",
             DropReason::Decode => "decode",
+            DropReason::Unreadable => "unreadable",
             DropReason::NoBuffer => "no_buffer",
             DropReason::Stopped => "stopped",
         }

@@ -22,7 +22,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), DropReason> {
     if !bytes.starts_with(&[0xff, 0xd8]) {
         return Err(DropReason::Decode);
     }
-    if saltica_vision::jpeg_is_complete(bytes) { Ok(()) } else { Err(DropReason::NoEndMarker) }
+    if saltica_vision::scan_jpeg(bytes).end.is_some() { Ok(()) } else { Err(DropReason::NoEndMarker) }
 }
 
 /// Decodes one picture after the other.

@@ -7,11 +7,15 @@
 //!
 //! To add a source: one file here and one line in [`SCHEMES`].
 
+#[cfg(test)]
+mod conformance;
 mod counters;
+mod gst;
 mod jpeg;
 mod options;
 pub mod sim;
 mod simulated;
+mod stream;
 mod supervisor;
 mod uri;
 pub mod v4l2;
@@ -19,8 +23,10 @@ pub mod v4l2;
 use std::time::Duration;
 
 pub use counters::{Counters, DropReason, Snapshot};
+pub use gst::GstSource;
 pub use options::{Codec, KEYS, Key, MemoryWish, Options, Transport, Wish};
 pub use simulated::SimSource;
+pub use stream::{PictureSource, StreamSource};
 pub use supervisor::{Action, Backoff, Event, Machine, Plan, State, Status, Supervisor};
 pub(crate) use uri::decode;
 pub use uri::{SCHEMES, Scheme, SourceUri, redact};
@@ -48,6 +54,8 @@ pub enum Next {
     Dropped(DropReason),
     /// None within the time.
     Nothing,
+    /// None, since every buffer is in use by whoever works on the frames: no fault of the source.
+    Busy,
     /// There will be no more.
     End,
 }
@@ -55,7 +63,7 @@ pub enum Next {
 /// A camera, a file, a stream: something that gives frames.
 ///
 /// All three calls come from one thread. None may block much longer than the time it is given.
-pub trait Source: Send {
+pub trait Source: Send + std::fmt::Debug {
     /// Opens it from scratch: after [`Source::close`], or the first time.
     ///
     /// # Errors

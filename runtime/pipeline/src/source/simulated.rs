@@ -80,7 +80,7 @@ impl Source for SimSource {
         let lease = self.pool.take(bytes, if self.paced { Duration::ZERO } else { wait });
         let Some(mut lease) = lease else {
             if !self.paced {
-                return Ok(Next::Nothing);
+                return Ok(Next::Busy);
             }
             self.number += 1;
             return Ok(Next::Dropped(super::DropReason::NoBuffer));

@@ -112,6 +112,8 @@ pub enum Event {
     },
     /// A frame came, good or damaged: it lives.
     Frame,
+    /// No frame came, but only since its user has all its buffers.
+    Busy,
     /// No frame came while we waited.
     Nothing,
     /// There will be no more frames.
@@ -157,7 +159,8 @@ impl Machine {
             attempts: 0,
             opened: Duration::ZERO,
             last_frame: Duration::ZERO,
-            random: seed | 1,
+            // Seeds that differ in a bit only must not begin alike (the finaliser of splitmix64).
+            random: mix(seed) | 1,
         }
     }
 
@@ -180,7 +183,7 @@ impl Machine {
                 (self.opened, self.last_frame) = (now, now);
                 self.next(now)
             }
-            Event::Frame => {
+            Event::Frame | Event::Busy => {
                 self.state = State::Streaming;
                 self.last_frame = now;
                 // One that keeps failing just after it was opened must not be retried at the shortest pause for ever.
@@ -233,6 +236,13 @@ impl Machine {
         let unit = (self.random >> 11) as f64 / (1u64 << 53) as f64;
         plain.mul_f64(1.0 + b.jitter.clamp(0.0, 1.0) * (2.0 * unit - 1.0))
     }
+}
+
+fn mix(seed: u64) -> u64 {
+    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 /// What is known about a source now.
@@ -526,6 +536,7 @@ impl Worker {
                 (Event::Frame, None)
             }
             Ok(Next::Nothing) => (Event::Nothing, None),
+            Ok(Next::Busy) => (Event::Busy, None),
             Ok(Next::End) => (Event::End, None),
             Err(e) => self.failed(&e),
         }
@@ -581,5 +592,101 @@ impl Worker {
             let Some(left) = left else { return };
             status = self.shared.woken.wait_timeout(status, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn machine() -> Machine {
+        let mut m = Machine::new(Plan::default(), 7);
+        assert_eq!(m.on(Event::Opened, ms(0)), Action::Next(Machine::SLICE));
+        m
+    }
+
+    #[test]
+    fn silence_is_seen_before_it_ends_a_stream() {
+        let mut m = machine();
+        assert_eq!(m.on(Event::Nothing, ms(2400)), Action::Next(ms(100)));
+        assert_eq!(m.state(), State::Streaming);
+        assert_eq!(m.on(Event::Nothing, ms(2499)), Action::Next(ms(1)));
+        assert_eq!(m.on(Event::Nothing, ms(2500)), Action::Next(ms(100)));
+        assert_eq!(m.state(), State::Stalled);
+        m.on(Event::Frame, ms(4999));
+        assert_eq!(m.state(), State::Streaming);
+        m.on(Event::Busy, ms(9000));
+        assert_eq!(m.on(Event::Nothing, ms(13_950)), Action::Next(ms(50)));
+        assert!(matches!(m.on(Event::Nothing, ms(14_000)), Action::Pause(_)));
+        assert_eq!((m.state(), m.attempts()), (State::Reconnecting, 1));
+    }
+
+    /// Gone at 5 s, back at 15 s: it is found within one pause.
+    #[test]
+    fn pauses_double_up_to_the_longest_and_vary() {
+        let mut m = machine();
+        let mut now = ms(5000);
+        let (mut action, mut pauses) = (m.on(Event::Failed { permanent: false }, now), Vec::new());
+        while let Action::Pause(p) = action {
+            pauses.push(p.as_secs_f64());
+            now += p;
+            assert_eq!(m.on(Event::Paused, now), Action::Open);
+            if now >= ms(15_000) {
+                action = m.on(Event::Opened, now);
+            } else {
+                action = m.on(Event::Failed { permanent: false }, now);
+            }
+        }
+        let plain = [0.25, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0];
+        assert!(pauses.len() >= 5 && now < ms(15_000 + 6250), "{pauses:?}");
+        for (p, want) in pauses.iter().zip(plain) {
+            assert!((p / want - 1.0).abs() <= 0.25, "{pauses:?}");
+        }
+        assert!(pauses.iter().zip(plain).any(|(p, want)| (p / want - 1.0).abs() > 0.02), "{pauses:?}");
+        // Sources that failed together do not retry together.
+        let first = |seed: u64| match Machine::new(Plan::default(), seed)
+            .on(Event::Failed { permanent: false }, now)
+        {
+            Action::Pause(p) => p,
+            other => panic!("{other:?}"),
+        };
+        assert_ne!(first(3), first(5));
+    }
+
+    #[test]
+    fn one_that_keeps_failing_just_after_opening_is_not_retried_ever_faster() {
+        let mut m = machine();
+        let mut now = ms(0);
+        let mut last = Duration::ZERO;
+        for _ in 0..8 {
+            m.on(Event::Frame, now);
+            now += ms(10);
+            let Action::Pause(p) = m.on(Event::Failed { permanent: false }, now) else { panic!("a pause") };
+            now += p;
+            last = p;
+            m.on(Event::Paused, now);
+            m.on(Event::Opened, now);
+        }
+        assert!(last > ms(3700), "{last:?}");
+        // Once it has worked for a while its past is forgotten.
+        now += ms(5000);
+        m.on(Event::Frame, now);
+        assert!(matches!(m.on(Event::Failed { permanent: false }, now), Action::Pause(p) if p < ms(320)));
+    }
+
+    #[test]
+    fn what_cannot_be_mended_ends_it() {
+        let mut m = machine();
+        assert_eq!(m.on(Event::Failed { permanent: true }, ms(1)), Action::Finish);
+        assert_eq!(m.state(), State::Ended);
+        assert_eq!(m.on(Event::Frame, ms(2)), Action::Finish);
+        let mut m = Machine::new(Plan { retry: false, ..Plan::default() }, 1);
+        assert_eq!(m.on(Event::Failed { permanent: false }, ms(1)), Action::Finish);
+        let mut m = machine();
+        assert_eq!((m.on(Event::End, ms(1)), m.state()), (Action::Finish, State::Ended));
     }
 }

@@ -21,7 +21,9 @@
 use std::fmt;
 use std::path::Path;
 
+use super::gst::GstSource;
 use super::options::{KEYS, Options};
+use super::stream::{PictureSource, StreamSource, is_picture};
 use super::{Backoff, Plan, Source};
 use crate::ring::{FrameRing, Keep};
 use crate::suggest::advice;
@@ -52,6 +54,42 @@ pub const SCHEMES: &[Scheme] = &[
         help: "a camera of this machine, such as v4l2:///dev/video0",
         live: true,
         open: |uri| Ok(Box::new(super::v4l2::V4l2Source::new(uri)?)),
+    },
+    Scheme {
+        name: "rtsp",
+        help: "a network camera, such as rtsp://user:password@host/path#latency=100 (GStreamer)",
+        live: true,
+        open: |uri| Ok(Box::new(GstSource::rtsp(uri)?)),
+    },
+    Scheme {
+        name: "csi",
+        help: "a Jetson's own camera, such as csi://0 (GStreamer)",
+        live: true,
+        open: |uri| Ok(Box::new(GstSource::csi(uri)?)),
+    },
+    Scheme {
+        name: "file",
+        help: "a picture, a video (Y4M, AVI of JPEGs, raw; others through ffmpeg), or a named pipe",
+        live: false,
+        open: |uri| {
+            Ok(if is_picture(Path::new(uri.target())) {
+                Box::new(PictureSource::new(uri, false)?)
+            } else {
+                Box::new(StreamSource::file(uri)?)
+            })
+        },
+    },
+    Scheme {
+        name: "dir",
+        help: "the pictures of a folder, by name",
+        live: false,
+        open: |uri| Ok(Box::new(PictureSource::new(uri, true)?)),
+    },
+    Scheme {
+        name: "pipe",
+        help: "Y4M, JPEGs or raw frames from standard input (pipe:-), a named pipe (pipe:/path) or a command (pipe:exec:...)",
+        live: false,
+        open: |uri| Ok(Box::new(StreamSource::pipe(uri)?)),
     },
     Scheme {
         name: "sim",
@@ -212,11 +250,18 @@ impl SourceUri {
         Plan {
             keep,
             capacity: o.queue.unwrap_or(FrameRing::CAPACITY),
-            retry: o.retry.unwrap_or(live),
+            // A named pipe's writer may come back.
+            retry: o.retry.unwrap_or(live || self.is_fifo()),
             stall: o.timeout.unwrap_or(plain.stall),
             open_within: plain.open_within.max(o.timeout.unwrap_or_default()),
             backoff: Backoff::default(),
         }
+    }
+
+    fn is_fifo(&self) -> bool {
+        use std::os::unix::fs::FileTypeExt;
+        matches!(self.scheme.name, "file" | "pipe")
+            && std::fs::metadata(&self.target).is_ok_and(|m| m.file_type().is_fifo())
     }
 
     /// The source itself, not opened yet.
@@ -355,7 +400,9 @@ fn secrets(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::{MemoryWish, Wish};
     use super::*;
+    use saltica_tensor::PixelFormat;
 
     #[test]
     fn passwords_are_not_shown() {
@@ -373,5 +420,104 @@ mod tests {
         ] {
             assert_eq!(redact(text), want);
         }
+    }
+
+    #[test]
+    fn addresses_are_understood() {
+        let uri = SourceUri::parse(
+            "v4l2:///dev/video0?size=1280x720&fps=30&format=nv12&memory=userptr&name=gate%20A",
+        )
+        .unwrap();
+        assert_eq!((uri.scheme().name, uri.target(), uri.name()), ("v4l2", "/dev/video0", "gate A"));
+        let o = uri.options();
+        assert_eq!(
+            (o.size, o.fps, o.format),
+            (Some((1280, 720)), Some(30.0), Some(Wish::Raw(PixelFormat::Nv12)))
+        );
+        assert_eq!(o.memory, Some(MemoryWish::UserPtr));
+        assert_eq!((uri.plan().keep, uri.plan().retry), (Keep::Latest, true));
+        for (text, scheme, target) in [
+            ("/dev/video3", "v4l2", "/dev/video3"),
+            ("v4l2:/dev/v4l/by-id/x", "v4l2", "/dev/v4l/by-id/x"),
+            ("file:///data/a%3Fb.y4m?loop=on", "file", "/data/a?b.y4m"),
+            ("file://clip.y4m", "file", "clip.y4m"),
+            ("clip%2.y4m", "file", "clip%2.y4m"),
+            ("/", "dir", "/"),
+            ("-", "pipe", "-"),
+            ("pipe:", "pipe", ""),
+            (
+                "pipe:exec:ffmpeg -i 'http://x/?a=b' -f yuv4mpegpipe -?keep=latest",
+                "pipe",
+                "exec:ffmpeg -i 'http://x/?a=b' -f yuv4mpegpipe -",
+            ),
+            ("SIM:street?seed=7", "sim", "street"),
+        ] {
+            let uri = SourceUri::parse(text).unwrap();
+            assert_eq!((uri.scheme().name, uri.target()), (scheme, target), "{text}");
+        }
+        let file = SourceUri::parse("file:a.y4m?timeout=0.5&queue=9").unwrap().plan();
+        assert_eq!((file.keep, file.retry, file.capacity), (Keep::All, false, 9));
+        assert_eq!(file.stall.as_millis(), 500);
+        let sim = SourceUri::parse("sim:street?seed=7&size=640x360&keep=all&pace=off&index=off").unwrap();
+        assert_eq!((sim.extra(), sim.plan().keep), ("seed=7&size=640x360&index=off", Keep::All));
+        sim.source().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_looks_like_an_address_is_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("what?now=1.y4m");
+        std::fs::write(&path, "").unwrap();
+        let text = path.display().to_string();
+        assert_eq!(SourceUri::parse(&text).unwrap().target(), text);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_a_suggestion_and_without_the_password() {
+        for (text, kind, part) in [
+            ("", ErrorKind::Uri, "empty source address"),
+            ("v4l:///dev/video0", ErrorKind::Uri, "did you mean 'v4l2'?"),
+            ("v4l2:///dev/video0?sise=1x1", ErrorKind::Uri, "unknown key 'sise'"),
+            ("v4l2:///dev/video0?sise=1x1", ErrorKind::Uri, "did you mean 'size'?"),
+            ("v4l2:///dev/video0?loop=on", ErrorKind::Uri, "'loop' means nothing to v4l2: in"),
+            ("v4l2:///dev/video0?fps=30&fps=25", ErrorKind::Uri, "given twice"),
+            ("v4l2:///dev/video0?fps", ErrorKind::Uri, "expected key=value"),
+            ("v4l2:///dev/video0?size=1280", ErrorKind::Value, "WIDTHxHEIGHT"),
+            ("v4l2:///dev/video0?fps=0", ErrorKind::Value, "above 0"),
+            ("v4l2:///dev/video0?fps=nan", ErrorKind::Value, "above 0"),
+            ("v4l2:///dev/video0?format=h264", ErrorKind::Value, "nv12, nv21"),
+            ("v4l2:///dev/video0?buffers=1", ErrorKind::Value, "2 to 32"),
+            ("v4l2:///dev/video0?memory=cuda", ErrorKind::Value, "mmap, dmabuf or userptr"),
+            ("file:a?retry=yes", ErrorKind::Value, "on or off"),
+            ("file:a?timeout=1e300", ErrorKind::Value, "0.1 to 3600"),
+            ("file:a?name=", ErrorKind::Value, "1 to 64"),
+            ("sim:stret", ErrorKind::Uri, "did you mean 'street'?"),
+            ("pipe:exec: ", ErrorKind::Uri, "names no command"),
+            ("v4l2:video0", ErrorKind::Uri, "names no device"),
+        ] {
+            let e = SourceUri::parse(text).and_then(|u| u.source().map(drop)).unwrap_err();
+            assert!(e.kind() == kind && e.to_string().contains(part), "{text}: {e}");
+        }
+        for text in [
+            "rtsq://admin:hunter2@cam/x",
+            "rtsp://admin:hunter2@cam/x#latency=hunter",
+            "rtsp://admin:hunter2@cam/x#lately=1",
+            "pipe:exec:ffmpeg -i rtsp://admin:hunter2@cam/x?kep=all",
+        ] {
+            match SourceUri::parse(text) {
+                Err(e) => assert!(!e.to_string().contains("hunter2"), "{e}"),
+                Ok(u) => assert!(!format!("{u} {u:?} {}", u.name()).contains("hunter2")),
+            }
+        }
+    }
+
+    #[test]
+    fn others_words_are_scrubbed() {
+        let uri = SourceUri::parse("pipe:exec:curl http://a:hunt%40er2@h/?name=x").unwrap();
+        assert_eq!(
+            uri.scrub("cannot log in as a with hunt@er2 (hunt%40er2)"),
+            "cannot log in as a with *** (***)"
+        );
+        assert_eq!(uri.to_string(), "pipe:exec:curl http://a:***@h/?name=x");
     }
 }

@@ -1,12 +1,13 @@
 //! Annotated pictures: boxes, labels, scores, keypoints, masks and oriented boxes, drawn into the picture.
 //!
 //! Lines and text grow with the picture, so that a label reads the same on a thumbnail and on a 50-megapixel photo shown
-//! at the same size. Boxes are drawn first and labels last, the best object on top.
+//! at the same size. Boxes are drawn first and labels last, the best object on top; a label makes way for those of better
+//! objects where there is room.
 
 mod canvas;
 mod text;
 
-use crate::{Detections, Image, Keypoint, OrientedBox, Result};
+use crate::{Detection, Detections, Image, Keypoint, OrientedBox, Result};
 use canvas::Canvas;
 use std::borrow::Cow;
 use text::Text;
@@ -91,10 +92,8 @@ impl Annotator {
             self.outline(&mut canvas, d.bbox, d.oriented, color(d.class), &pen);
             self.points(&mut canvas, found.keypoints(d), &pen);
         }
-        for d in found.items().iter().rev() {
-            let text = format!("{} {:.2}", label(d.class), d.score);
-            self.plate(&mut canvas, d.bbox, color(d.class), &text, &pen);
-        }
+        let text = |d: &Detection| format!("{} {:.2}", label(d.class), d.score);
+        self.plates(&mut canvas, found.items().iter().map(|d| (d.bbox, color(d.class), text(d))), &pen);
     }
 
     /// Draws `marks` into `picture`, the first one on top.
@@ -108,8 +107,27 @@ impl Annotator {
             self.outline(&mut canvas, m.bbox, m.oriented, m.color, &pen);
             self.points(&mut canvas, m.keypoints, &pen);
         }
-        for m in marks.iter().rev().filter(|m| !m.text.is_empty()) {
-            self.plate(&mut canvas, m.bbox, m.color, m.text, &pen);
+        let labelled = marks.iter().filter(|m| !m.text.is_empty());
+        self.plates(&mut canvas, labelled.map(|m| (m.bbox, m.color, m.text.to_owned())), &pen);
+    }
+
+    /// Labels, the first one on top and in its usual place.
+    fn plates(
+        &self,
+        canvas: &mut Canvas<'_>,
+        labels: impl Iterator<Item = ([f32; 4], [u8; 3], String)>,
+        pen: &Pen,
+    ) {
+        let mut plates: Vec<Plate> = Vec::new();
+        for (bbox, c, text) in labels {
+            let plate = self.place(canvas, bbox, c, text, pen, &plates);
+            plates.push(plate);
+        }
+        for plate in plates.iter().rev() {
+            canvas.fill(plate.sides, plate.color);
+            let ink = if luminance(plate.color) > 140.0 { [0; 3] } else { [255; 3] };
+            let [x, y, ..] = plate.sides;
+            self.text.draw(canvas, &plate.text, (x + plate.pad, y + plate.pad / 2.0), plate.size, ink);
         }
     }
 
@@ -146,26 +164,65 @@ impl Annotator {
         }
     }
 
-    /// The label on a filled plate: above the box, else inside its top; always inside the picture.
-    fn plate(&self, canvas: &mut Canvas<'_>, bbox: [f32; 4], c: [u8; 3], text: &str, pen: &Pen) {
+    /// The label on a filled plate, always inside the picture: above the box from its left edge on, unless that covers a
+    /// plate of `others` and another place does not: above it up to its right edge, below it, inside its top or bottom.
+    fn place(
+        &self,
+        canvas: &Canvas<'_>,
+        bbox: [f32; 4],
+        color: [u8; 3],
+        text: String,
+        pen: &Pen,
+        others: &[Plate],
+    ) -> Plate {
         let Pen { line, size } = *pen;
         let pad = (size * 0.2).ceil();
         let (pw, ph) = (canvas.width() as f32, canvas.height() as f32);
-        let (mut size, mut width) = (size, self.text.width(text, size));
+        let (mut size, mut width) = (size, self.text.width(&text, size));
         if width + 2.0 * pad > pw {
             // A label wider than the picture shrinks, down to what can still be read.
             size = (size * (pw - 2.0 * pad) / width).max(8.0);
-            width = self.text.width(text, size);
+            width = self.text.width(&text, size);
         }
         let (w, h) = ((width + 2.0 * pad).ceil(), (size + pad).ceil());
-        let corner = bbox[0] - line / 2.0;
-        let x = corner.min(pw - w).max(0.0).floor();
-        let above = bbox[1] - line / 2.0 - h;
-        let y = if above >= 0.0 { above } else { (bbox[1] + line / 2.0).min(ph - h).max(0.0) }.floor();
-        canvas.fill([x, y, x + w, y + h], c);
-        let ink = if luminance(c) > 140.0 { [0; 3] } else { [255; 3] };
-        self.text.draw(canvas, text, (x + pad, y + pad / 2.0), size, ink);
+        let half = line / 2.0;
+        let [left, top, right, bottom] = bbox;
+        let at = |x: f32, y: f32| {
+            let (x, y) = (x.min(pw - w).max(0.0).floor(), y.min(ph - h).max(0.0).floor());
+            [x, y, x + w, y + h]
+        };
+        let (from_left, to_right) = (left - half, right + half - w);
+        let (above, inside) = (top - half - h, top + half);
+        let (below, inside_below) = (bottom + half, bottom - half - h);
+        let fits = |y: f32| y >= 0.0 && y + h <= ph;
+        let places = [
+            (from_left, above),
+            (to_right, above),
+            (from_left, below),
+            (to_right, below),
+            (from_left, inside),
+            (from_left, inside_below),
+        ];
+        let free = |r: &[f32; 4]| {
+            !others.iter().any(|o| {
+                let o = o.sides;
+                r[0] < o[2] && o[0] < r[2] && r[1] < o[3] && o[1] < r[3]
+            })
+        };
+        let possible = places.into_iter().filter(|p| fits(p.1)).map(|(x, y)| at(x, y));
+        let usual = if above >= 0.0 { at(from_left, above) } else { at(from_left, inside) };
+        let sides = if free(&usual) { usual } else { possible.into_iter().find(free).unwrap_or(usual) };
+        Plate { sides, text, size, pad, color }
     }
+}
+
+/// A label and its place.
+struct Plate {
+    sides: [f32; 4],
+    text: String,
+    size: f32,
+    pad: f32,
+    color: [u8; 3],
 }
 
 /// The colour of a class: hues a golden angle apart, so that near class numbers look unlike, in three brightnesses.
@@ -188,7 +245,6 @@ fn luminance([r, g, b]: [u8; 3]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Detection;
 
     fn found(boxes: &[[f32; 4]]) -> Detections {
         let mut out = Detections::new();
@@ -256,6 +312,54 @@ mod tests {
         a.marks(&mut got, &marks);
         assert_eq!(got.pixel(40, 300), Some(color(0)));
         assert_eq!(got.pixel(40, 305), Some([90; 3]));
+    }
+
+    #[test]
+    fn labels_make_way_for_better_ones() {
+        let a = Annotator::new().unwrap();
+        let mut p = gray(400, 400);
+        let canvas = Canvas::new(&mut p);
+        // One box in another, a third over both: their labels would lie on each other.
+        let f = found(&[
+            [100.0, 120.0, 220.0, 260.0],
+            [110.0, 125.0, 200.0, 250.0],
+            [104.0, 110.0, 230.0, 290.0],
+        ]);
+        let mut plates = Vec::new();
+        for d in f.items() {
+            let plate = a.place(
+                &canvas,
+                d.bbox,
+                color(d.class),
+                "person 0.90".into(),
+                &Pen { line: 2.0, size: 11.0 },
+                &plates,
+            );
+            plates.push(plate);
+        }
+        assert_eq!(plates[0].sides[3], 119.0, "the best one is where it always is");
+        for (i, one) in plates.iter().enumerate() {
+            for other in &plates[..i] {
+                assert_eq!(crate::iou(&one.sides, &other.sides), 0.0, "{:?} {:?}", one.sides, other.sides);
+            }
+        }
+        // Without room they stay where they are.
+        let mut p = gray(100, 20);
+        let canvas = Canvas::new(&mut p);
+        let crowd = found(&[[0.0, 0.0, 100.0, 20.0]; 3]);
+        let mut plates = Vec::new();
+        for d in crowd.items() {
+            let plate = a.place(
+                &canvas,
+                d.bbox,
+                color(d.class),
+                "person 0.90".into(),
+                &Pen { line: 1.0, size: 11.0 },
+                &plates,
+            );
+            plates.push(plate);
+        }
+        assert_eq!(plates[2].sides, plates[0].sides);
     }
 
     #[test]

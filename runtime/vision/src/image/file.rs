@@ -55,7 +55,7 @@ impl Image {
     pub fn decode_with(bytes: &[u8], limits: &Limits) -> Result<Image> {
         check_file_size(bytes.len() as u64, limits)?;
         let format = sniff(bytes)?;
-        if format == ImageFormat::Jpeg && !jpeg_is_complete(bytes) {
+        if format == ImageFormat::Jpeg && scan_jpeg(bytes).end.is_none() {
             return Err(bad("the JPEG ends before its end marker: the file is cut off or damaged"));
         }
         let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
@@ -139,10 +139,20 @@ fn from_image(e: ImageError, format: ImageFormat) -> Error {
     }
 }
 
-/// Whether a JPEG has its end-of-image marker where its segments and scans end (ITU-T T.81 annex B). What is cut off has not;
-/// decoders would fill the missing part with gray.
-pub fn jpeg_is_complete(bytes: &[u8]) -> bool {
-    let mut at = 2;
+/// Where a JPEG's markers are (ITU-T T.81 annex B), as [`scan_jpeg`] finds them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JpegScan {
+    /// Just behind its end-of-image marker. None: it is cut off; decoders would fill the missing part with gray.
+    pub end: Option<usize>,
+    /// Another start-of-image marker behind its first scan and before `end`: in a stream of pictures the first one is cut
+    /// off and the next starts here.
+    pub restart: Option<usize>,
+}
+
+/// Walks a JPEG's segments and scans up to its end-of-image marker.
+pub fn scan_jpeg(bytes: &[u8]) -> JpegScan {
+    let mut found = JpegScan::default();
+    let (mut at, mut scans) = (2, 0);
     loop {
         // Fill bytes may precede a marker.
         while bytes.get(at) == Some(&0xff) && bytes.get(at + 1) == Some(&0xff) {
@@ -151,34 +161,41 @@ pub fn jpeg_is_complete(bytes: &[u8]) -> bool {
         let Some(&[0xff, marker]) = bytes.get(at..at + 2) else {
             // Stray bytes between segments: look for the next marker, as decoders do.
             match bytes.get(at..).and_then(|rest| rest.iter().position(|&b| b == 0xff)) {
-                Some(0) | None => return false,
+                Some(0) | None => return found,
                 Some(skip) => {
                     at += skip;
                     continue;
                 }
             }
         };
+        if marker == 0xd8 && scans > 0 && found.restart.is_none() {
+            found.restart = Some(at);
+        }
         at += 2;
         match marker {
-            0xd9 => return true,
+            0xd9 => {
+                found.end = Some(at);
+                return found;
+            }
             // No length follows: stuffed byte, TEM, RSTn, SOI.
             0x00 | 0x01 | 0xd0..=0xd8 => {}
             _ => {
-                let Some(&[hi, lo]) = bytes.get(at..at + 2) else { return false };
+                let Some(&[hi, lo]) = bytes.get(at..at + 2) else { return found };
                 at += usize::from(u16::from_be_bytes([hi, lo])).max(2);
                 if marker == 0xda {
+                    scans += 1;
                     // Entropy-coded data: ends at a marker that is neither a stuffed byte nor a restart.
                     loop {
                         let Some(skip) = bytes.get(at..).and_then(|r| r.iter().position(|&b| b == 0xff))
                         else {
-                            return false;
+                            return found;
                         };
                         at += skip;
                         match bytes.get(at + 1) {
                             Some(0x00 | 0xd0..=0xd7) => at += 2,
                             Some(0xff) => at += 1,
                             Some(_) => break,
-                            None => return false,
+                            None => return found,
                         }
                     }
                 }

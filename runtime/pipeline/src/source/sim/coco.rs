@@ -6,12 +6,12 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::frame::{FrameBuf, Sim};
-use super::spec::{LightKind, SceneKind, SimSpec};
+use super::spec::SimSpec;
 use super::truth::{Class, PixelBox, TruthObject};
 use crate::{Error, ErrorKind, Result};
 
@@ -87,15 +87,44 @@ struct Annotation {
     velocity: [f32; 2],
 }
 
-#[derive(Serialize)]
-struct DataSet {
-    info: Info,
-    images: Vec<ImageEntry>,
-    annotations: Vec<Annotation>,
-    categories: Vec<Category>,
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CocoSummary {
+    /// Pictures.
+    pub images: u64,
+    /// Marked objects, those to be ignored included.
+    pub annotations: u64,
+    /// Of these, objects to be ignored.
+    pub ignored: u64,
+}
+
+/// One list of the annotation file, written as it grows: a data set may be larger than the memory.
+struct List {
+    path: PathBuf,
+    out: BufWriter<File>,
+    empty: bool,
+}
+
+impl List {
+    fn create(path: PathBuf) -> Result<List> {
+        let file = File::create(&path).map_err(|e| io("file", &path, &e))?;
+        Ok(List { path, out: BufWriter::new(file), empty: true })
+    }
+
+    fn push(&mut self, entry: &impl Serialize) -> Result<()> {
+        let comma: &[u8] = if self.empty { b"" } else { b",\n" };
+        self.empty = false;
+        let written = self
+            .out
+            .write_all(comma)
+            .and_then(|()| serde_json::to_writer(&mut self.out, entry).map_err(std::io::Error::from));
+        written.map_err(|e| io("file", &self.path, &e))
+    }
 }
 
 /// Writes `options.frames` frames of each specification below `dir`; `progress(done, total)` is called after each.
+/// `annotations.json` appears last and whole.
 ///
 /// # Errors
 /// [`ErrorKind::Value`] for a specification or a quality out of range, [`ErrorKind::Io`] for a folder or file that
@@ -105,7 +134,7 @@ pub fn write_coco(
     options: &CocoOptions,
     dir: &Path,
     mut progress: impl FnMut(u64, u64),
-) -> Result<()> {
+) -> Result<CocoSummary> {
     if let Picture::Jpeg(q) = options.picture
         && !(1..=100).contains(&q)
     {
@@ -116,51 +145,69 @@ pub fn write_coco(
     }
     let images = dir.join("images");
     std::fs::create_dir_all(&images).map_err(|e| io("folder", &images, &e))?;
-    let mut set = DataSet {
-        info: Info { description: "Saltica simulated street scenes", version: env!("CARGO_PKG_VERSION") },
-        images: Vec::new(),
-        annotations: Vec::new(),
-        categories: Class::ALL
-            .iter()
-            .map(|c| Category { id: c.id() + 1, name: c.name(), supercategory: "street" })
-            .collect(),
-    };
-    let total = options.frames * specs.len() as u64;
+    let mut image_list = List::create(dir.join(".images.part"))?;
+    let mut annotation_list = List::create(dir.join(".annotations.part"))?;
+    let total = options.frames.saturating_mul(specs.len() as u64);
+    let mut done = CocoSummary::default();
     let mut buf = FrameBuf::default();
     for spec in specs {
         let mut sim = Sim::open(spec)?;
         for k in 0..options.frames {
-            let n = options.first + k * options.step.max(1);
-            let id = set.images.len() as u64 + 1;
+            let n = options.first.saturating_add(k.saturating_mul(options.step.max(1)));
+            done.images += 1;
+            let id = done.images;
             let truth = sim.frame(n, &mut buf)?;
             let extension = if options.picture == Picture::Png { "png" } else { "jpg" };
             let file_name = format!("{id:08}.{extension}");
             save(&images.join(&file_name), &buf, options.picture)?;
-            set.images.push(ImageEntry {
+            image_list.push(&ImageEntry {
                 id,
                 file_name,
                 width: spec.width,
                 height: spec.height,
                 frame: n,
                 seed: spec.seed,
-                scene: scene_name(spec.scene),
-                light: light_name(spec.light_kind()),
+                scene: spec.scene.name(),
+                light: spec.light_kind().name(),
                 rain: spec.rain,
-            });
+            })?;
             for o in &truth.objects {
-                let next = set.annotations.len() as u64 + 1;
-                set.annotations.push(annotation(next, id, o));
+                done.annotations += 1;
+                done.ignored += u64::from(o.ignore);
+                annotation_list.push(&annotation(done.annotations, id, o))?;
             }
             progress(id, total);
         }
     }
-    let path = dir.join("annotations.json");
-    let file = File::create(&path).map_err(|e| io("file", &path, &e))?;
-    let mut out = BufWriter::new(file);
-    serde_json::to_writer(&mut out, &set)
-        .map_err(std::io::Error::from)
-        .and_then(|()| out.flush())
-        .map_err(|e| io("file", &path, &e))
+    join(dir, image_list, annotation_list)?;
+    Ok(done)
+}
+
+/// Makes the annotation file of its two lists.
+fn join(dir: &Path, images: List, annotations: List) -> Result<()> {
+    let info = Info { description: "Saltica simulated street scenes", version: env!("CARGO_PKG_VERSION") };
+    let category = |c: &Class| Category { id: c.id() + 1, name: c.name(), supercategory: "street" };
+    let categories: Vec<Category> = Class::ALL.iter().map(category).collect();
+    let (path, part) = (dir.join("annotations.json"), dir.join(".annotations.json.part"));
+    let parts = [images.path.clone(), annotations.path.clone()];
+    let written = (|| {
+        let mut out = BufWriter::new(File::create(&part)?);
+        out.write_all(b"{\"info\":")?;
+        serde_json::to_writer(&mut out, &info)?;
+        out.write_all(b",\n\"categories\":")?;
+        serde_json::to_writer(&mut out, &categories)?;
+        for (name, list) in [("images", images), ("annotations", annotations)] {
+            list.out.into_inner().map_err(|e| e.into_error())?;
+            write!(out, ",\n\"{name}\":[\n")?;
+            std::io::copy(&mut File::open(&list.path)?, &mut out)?;
+            out.write_all(b"\n]")?;
+        }
+        out.write_all(b"}\n")?;
+        out.into_inner().map_err(|e| e.into_error())?;
+        parts.iter().try_for_each(std::fs::remove_file)?;
+        std::fs::rename(&part, &path)
+    })();
+    written.map_err(|e| io("file", &path, &e))
 }
 
 fn annotation(id: u64, image_id: u64, o: &TruthObject) -> Annotation {
@@ -201,22 +248,4 @@ fn save(path: &Path, buf: &FrameBuf, picture: Picture) -> Result<()> {
 
 fn io(what: &str, path: &Path, e: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot write {what} {}: {e}", path.display()))
-}
-
-fn scene_name(s: SceneKind) -> &'static str {
-    match s {
-        SceneKind::Street => "street",
-        SceneKind::Crowded => "crowded",
-        SceneKind::Sparse => "sparse",
-        SceneKind::Distractors => "distractors",
-        SceneKind::Empty => "empty",
-    }
-}
-
-fn light_name(l: LightKind) -> &'static str {
-    match l {
-        LightKind::Day => "day",
-        LightKind::Dusk => "dusk",
-        LightKind::Night => "night",
-    }
 }

@@ -3,7 +3,7 @@
 use super::camera::{Camera, NEAR};
 use super::maths::{Rng, mix};
 use super::mesh::Glow;
-use super::raster::{Rect, Tile};
+use super::raster::{Rect, Row};
 use crate::{Error, ErrorKind, Result};
 
 /// Gaussian noise by table: each row of a frame starts at another place of it.
@@ -126,66 +126,109 @@ pub(super) fn rain(rgb: &mut [u8], width: usize, height: usize, key: u64) {
     }
 }
 
-/// Smears a tile along a displacement in pixels, as an open shutter does. Returns the grown rectangle in `tile`.
-pub(super) fn smear(tile: &mut Tile, dx: f32, dy: f32, frame: &Rect, sums: &mut Vec<[u16; 4]>) {
-    let reach = dx.abs().max(dy.abs()).min(48.0);
-    if reach < 1.0 {
-        return;
+/// The picture of one object, kept whole because an open shutter smears it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sheet {
+    rect: Rect,
+    rgba: Vec<[u8; 4]>,
+    who: Vec<u8>,
+    sums: Vec<[u16; 4]>,
+    other: Vec<u8>,
+}
+
+impl Sheet {
+    pub(super) fn reserve(&mut self, width: usize, height: usize) {
+        self.rgba.reserve(width * height);
+        self.who.reserve(width * height);
+        self.sums.reserve(width * height);
+        self.other.reserve(width * height);
     }
-    let k = 1.0 / dx.abs().max(dy.abs());
-    let taps = (reach as i32 + 1).clamp(2, 16);
-    let (ux, uy) = (dx * k * reach, dy * k * reach);
-    let grow_x = (ux.abs() * 0.5) as i32 + 1;
-    let grow_y = (uy.abs() * 0.5) as i32 + 1;
-    let old = tile.rect;
-    let rect = Rect { x0: old.x0 - grow_x, y0: old.y0 - grow_y, x1: old.x1 + grow_x, y1: old.y1 + grow_y }
-        .and(frame);
-    let (w, h) = (rect.width(), rect.height());
-    sums.clear();
-    sums.resize(w * h, [0; 4]);
-    for t in 0..taps {
-        let f = t as f32 / (taps - 1) as f32 - 0.5;
-        let (ox, oy) = (super::maths::floor(ux * f + 0.5) as i32, super::maths::floor(uy * f + 0.5) as i32);
-        for y in old.y0..old.y1 {
-            let ty = y + oy;
-            if ty < rect.y0 || ty >= rect.y1 {
-                continue;
-            }
-            let src = &tile.rgba[(y - old.y0) as usize * old.width()..][..old.width()];
-            for (i, c) in src.iter().enumerate() {
-                let tx = old.x0 + i as i32 + ox;
-                if c[3] == 0 || tx < rect.x0 || tx >= rect.x1 {
+
+    /// A clear sheet over `rect`.
+    pub(super) fn start(&mut self, rect: Rect) {
+        self.rect = rect;
+        let n = rect.width() * rect.height();
+        self.rgba.clear();
+        self.rgba.resize(n, [0; 4]);
+        self.who.clear();
+        self.who.resize(n, 0);
+    }
+
+    /// Takes a row in.
+    pub(super) fn put(&mut self, row: &Row<'_>) {
+        let at = (row.y - self.rect.y0) as usize * self.rect.width() + (row.x - self.rect.x0) as usize;
+        self.rgba[at..at + row.rgba.len()].copy_from_slice(row.rgba);
+        self.who[at..at + row.who.len()].copy_from_slice(row.who);
+    }
+
+    /// All its rows, from the top.
+    pub(super) fn rows(&mut self) -> impl Iterator<Item = Row<'_>> {
+        let (w, r) = (self.rect.width().max(1), self.rect);
+        let rows = self.rgba.chunks_exact_mut(w).zip(self.who.chunks_exact_mut(w));
+        (r.y0..r.y1).zip(rows).map(move |(y, (rgba, who))| Row { y, x: r.x0, rgba, who })
+    }
+
+    /// Smears it along a displacement in pixels, as an open shutter does; it grows within `frame`.
+    pub(super) fn smear(&mut self, dx: f32, dy: f32, frame: &Rect) {
+        let reach = dx.abs().max(dy.abs()).min(48.0);
+        if reach < 1.0 {
+            return;
+        }
+        let k = 1.0 / dx.abs().max(dy.abs());
+        let taps = (reach as i32 + 1).clamp(2, 16);
+        let (ux, uy) = (dx * k * reach, dy * k * reach);
+        let grow_x = (ux.abs() * 0.5) as i32 + 1;
+        let grow_y = (uy.abs() * 0.5) as i32 + 1;
+        let old = self.rect;
+        let rect =
+            Rect { x0: old.x0 - grow_x, y0: old.y0 - grow_y, x1: old.x1 + grow_x, y1: old.y1 + grow_y }
+                .and(frame);
+        let (w, h) = (rect.width(), rect.height());
+        self.sums.clear();
+        self.sums.resize(w * h, [0; 4]);
+        for t in 0..taps {
+            let f = t as f32 / (taps - 1) as f32 - 0.5;
+            let (ox, oy) =
+                (super::maths::floor(ux * f + 0.5) as i32, super::maths::floor(uy * f + 0.5) as i32);
+            for y in old.y0..old.y1 {
+                let ty = y + oy;
+                if ty < rect.y0 || ty >= rect.y1 {
                     continue;
                 }
-                let s = &mut sums[(ty - rect.y0) as usize * w + (tx - rect.x0) as usize];
-                // Eight bits of colour times eight of coverage, scaled to fit sixteen taps.
-                for ch in 0..3 {
-                    s[ch] += ((u32::from(c[ch]) * u32::from(c[3])) >> 4) as u16 / 16;
+                let src = &self.rgba[(y - old.y0) as usize * old.width()..][..old.width()];
+                for (i, c) in src.iter().enumerate() {
+                    let tx = old.x0 + i as i32 + ox;
+                    if c[3] == 0 || tx < rect.x0 || tx >= rect.x1 {
+                        continue;
+                    }
+                    let s = &mut self.sums[(ty - rect.y0) as usize * w + (tx - rect.x0) as usize];
+                    // Eight bits of colour times eight of coverage, scaled to fit sixteen taps.
+                    for ch in 0..3 {
+                        s[ch] += ((u32::from(c[ch]) * u32::from(c[3])) >> 4) as u16 / 16;
+                    }
+                    s[3] += u16::from(c[3]);
                 }
-                s[3] += u16::from(c[3]);
             }
         }
-    }
-    tile.rgba.clear();
-    tile.rgba.extend(sums.iter().map(|s| {
-        if s[3] == 0 {
-            return [0; 4];
+        self.rgba.clear();
+        self.rgba.extend(self.sums.iter().map(|s| {
+            if s[3] == 0 {
+                return [0; 4];
+            }
+            let f = |v: u16| ((u32::from(v) * 256) / u32::from(s[3])).min(255) as u8;
+            [f(s[0]), f(s[1]), f(s[2]), (u32::from(s[3]) / taps as u32) as u8]
+        }));
+        // Who owns a pixel stays as it was at the middle of the exposure.
+        self.other.clear();
+        self.other.resize(w * h, 0);
+        for y in old.y0..old.y1 {
+            let at = (y - rect.y0) as usize * w + (old.x0 - rect.x0) as usize;
+            let from = (y - old.y0) as usize * old.width();
+            self.other[at..at + old.width()].copy_from_slice(&self.who[from..from + old.width()]);
         }
-        let f = |v: u16| ((u32::from(v) * 256) / u32::from(s[3])).min(255) as u8;
-        [f(s[0]), f(s[1]), f(s[2]), (u32::from(s[3]) / taps as u32) as u8]
-    }));
-    // Who owns a pixel stays as it was at the middle of the exposure.
-    let who_old = std::mem::take(&mut tile.who);
-    tile.who_scratch.clear();
-    tile.who_scratch.resize(w * h, 0);
-    for y in old.y0..old.y1 {
-        let at = (y - rect.y0) as usize * w + (old.x0 - rect.x0) as usize;
-        let from = (y - old.y0) as usize * old.width();
-        tile.who_scratch[at..at + old.width()].copy_from_slice(&who_old[from..from + old.width()]);
+        std::mem::swap(&mut self.who, &mut self.other);
+        self.rect = rect;
     }
-    tile.who = who_old;
-    std::mem::swap(&mut tile.who, &mut tile.who_scratch);
-    tile.rect = rect;
 }
 
 /// Passes a frame through JPEG and back. Allocates: the codec works with buffers of its own.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::camera::Camera;
-use super::effects::{self, Noise};
+use super::effects::{self, Noise, Sheet};
 use super::index;
 use super::maths::{V3, lerp, mix, v3};
 use super::mesh::{Mesh, Xf};
 use super::order::{self, Ground};
-use super::raster::{Coverage, Rect, Tile};
-use super::scene::{self, Scene};
+use super::raster::{Coverage, Rect, Row, Tile};
+use super::scene::{self, Occluder, Scene};
 use super::shadow::{Floor, Shadow};
 use super::spec::{LightKind, SimSpec};
 use super::truth::{Class, PixelBox, Truth, TruthObject};
@@ -44,7 +44,9 @@ pub struct Sim {
     grounds: Vec<Ground>,
     degree: Vec<u32>,
     order: Vec<u32>,
-    sums: Vec<[u16; 4]>,
+    /// Props that stand before the object at hand.
+    screens: Vec<u32>,
+    sheet: Sheet,
 }
 
 /// An actor in view, on its way into the picture.
@@ -85,10 +87,12 @@ impl Sim {
             grounds: Vec::with_capacity(n + 8),
             degree: Vec::with_capacity(n + 8),
             order: Vec::with_capacity(n + 8),
-            sums: Vec::new(),
+            screens: Vec::new(),
+            sheet: Sheet::default(),
         };
+        sim.screens.reserve(sim.scene.occluders.len());
         if spec.blur > 0.0 {
-            sim.sums.reserve(w * h);
+            sim.sheet.reserve(w, h);
         }
         sim.truth.objects.reserve(2 * n + 8);
         sim.tile.reserve(w, h);
@@ -256,36 +260,52 @@ impl Sim {
         origin: usize,
         rgb: &mut [u8],
     ) {
-        let d = &mut self.drawn[id];
-        let mesh = &self.meshes[id];
-        let reach = scene::reach(&scene.street, &scene.light, d.actor.pos);
-        let tile = &mut self.tile;
-        if !tile.draw(mesh, camera, &scene.light, reach, frame, d.second) {
+        let Sim { spec, drawn, meshes, tile, owner, grounds, screens, sheet, .. } = self;
+        let d = &mut drawn[id];
+        let mesh = &meshes[id];
+        if !tile.place(mesh, camera, frame, d.second) {
             return;
         }
-        d.truncation = tile.outside;
-        if d.second == usize::MAX {
-            d.cover = [tile.whole(), Coverage::default()];
-        } else {
-            let n = mesh.tris.len();
-            d.cover = [tile.cover(mesh, camera, 0..d.second), tile.cover(mesh, camera, d.second..n)];
-        }
-        hide(tile, scene, &self.grounds[id], camera.pos, shake, d.depth, origin);
-        if self.spec.blur > 0.0 {
-            let k = self.spec.blur / self.spec.fps as f32;
-            effects::smear(tile, d.velocity.0 * k, d.velocity.1 * k, frame, &mut self.sums);
-        }
-        scene::composite(rgb, self.spec.width, tile);
-        // Owners: two numbers an actor, for a bicycle and its rider.
-        let w = tile.rect.width();
-        for (y, who) in (tile.rect.y0..tile.rect.y1).zip(tile.who.chunks_exact(w)) {
-            let at = y as usize * self.spec.width + tile.rect.x0 as usize;
-            for (o, p) in self.owner[at..at + w].iter_mut().zip(who) {
-                if *p != 0 {
-                    *o = (2 * id) as u8 + *p;
-                }
+        let reach = scene::reach(&scene.street, &scene.light, d.actor.pos);
+        screens.clear();
+        for (k, o) in scene.occluders.iter().enumerate() {
+            if order::before(&o.ground, &grounds[id], camera.pos) {
+                screens.push(k as u32);
             }
         }
+        let hiding = Hiding { scene, screens, shake, depth: d.depth, origin };
+        let width = spec.width;
+        let mut finish = |row: &Row<'_>| {
+            scene::composite(rgb, width, row);
+            let at = row.y as usize * width + row.x as usize;
+            // Owners: two numbers an actor, for a bicycle and its rider.
+            for (o, p) in owner[at..at + row.who.len()].iter_mut().zip(row.who.iter()) {
+                *o = if *p != 0 { (2 * id) as u8 + *p } else { *o };
+            }
+        };
+        let blurred = spec.blur > 0.0;
+        if blurred {
+            sheet.start(tile.rect);
+        }
+        tile.draw(mesh, camera, &scene.light, reach, |mut row| {
+            hiding.hide(&mut row);
+            if blurred {
+                sheet.put(&row);
+            } else {
+                finish(&row);
+            }
+        });
+        d.truncation = tile.outside;
+        if blurred {
+            let k = spec.blur / spec.fps as f32;
+            sheet.smear(d.velocity.0 * k, d.velocity.1 * k, frame);
+            sheet.rows().for_each(|row| finish(&row));
+        }
+        d.cover = if d.second == usize::MAX {
+            [tile.whole(), Coverage::default()]
+        } else {
+            [tile.cover(0), tile.cover(1)]
+        };
     }
 
     fn halos(&self, scene: &Scene, camera: &Camera, frame: &Rect, origin: usize, rgb: &mut [u8]) {
@@ -362,56 +382,53 @@ fn motion(camera: &Camera, a: V3, b: V3, fps: u32) -> (f32, f32) {
     ((pb.0 - pa.0) * fps as f32, (pb.1 - pa.1) * fps as f32)
 }
 
-/// Takes out of a tile what houses and props hide.
-fn hide(
-    tile: &mut Tile,
-    scene: &Scene,
-    ground: &Ground,
-    eye: V3,
+/// What stands before an object: houses, and the props of `screens`.
+struct Hiding<'a> {
+    scene: &'a Scene,
+    screens: &'a [u32],
     shake: (i32, i32),
+    /// Distance of the object.
     depth: f32,
+    /// The frame's first pixel in the backdrop.
     origin: usize,
-) {
-    let r = tile.rect;
-    let w = r.width();
-    let b = &scene.backdrop;
-    for y in r.y0..r.y1 {
-        let row = (y - r.y0) as usize * w;
-        let at = origin + y as usize * b.width + r.x0 as usize;
-        let behind = &b.depth[at..at + w];
-        if behind.iter().any(|z| *z < depth - 0.6) {
+}
+
+impl Hiding<'_> {
+    /// Takes out of a row what they hide.
+    fn hide(&self, row: &mut Row<'_>) {
+        let b = &self.scene.backdrop;
+        let at = self.origin + row.y as usize * b.width + row.x as usize;
+        let behind = &b.depth[at..at + row.rgba.len()];
+        let limit = self.depth - 0.6;
+        if behind.iter().fold(false, |any, z| any | (*z < limit)) {
             for (i, z) in behind.iter().enumerate() {
                 // The ground under an object's near side is nearer than its middle.
-                if *z < depth - 0.6 && b.ground[at + i] == 0 {
-                    tile.rgba[row + i][3] = 0;
-                    tile.who[row + i] = 0;
+                if *z < limit && b.ground[at + i] == 0 {
+                    row.rgba[i][3] = 0;
+                    row.who[i] = 0;
                 }
             }
         }
-    }
-    for o in &scene.occluders {
-        let moved = Rect {
-            x0: o.rect.x0 + shake.0,
-            y0: o.rect.y0 + shake.1,
-            x1: o.rect.x1 + shake.0,
-            y1: o.rect.y1 + shake.1,
-        };
-        let both = moved.and(&r);
-        if both.is_empty() || !order::before(&o.ground, ground, eye) {
-            continue;
+        for k in self.screens {
+            self.screen(&self.scene.occluders[*k as usize], row);
         }
-        let ow = moved.width();
-        for y in both.y0..both.y1 {
-            let from = (y - moved.y0) as usize * ow + (both.x0 - moved.x0) as usize;
-            let to = (y - r.y0) as usize * w + (both.x0 - r.x0) as usize;
-            for i in 0..both.width() {
-                let a = u32::from(o.alpha[from + i]);
-                if a != 0 {
-                    let c = &mut tile.rgba[to + i];
-                    c[3] = (u32::from(c[3]) * (255 - a) / 255) as u8;
-                    if a >= 128 {
-                        tile.who[to + i] = 0;
-                    }
+    }
+
+    fn screen(&self, o: &Occluder, row: &mut Row<'_>) {
+        let r = &o.rect;
+        let (x, y) = (row.x - self.shake.0, row.y - self.shake.1);
+        let (from, to) = (x.max(r.x0), (x + row.rgba.len() as i32).min(r.x1));
+        if y < r.y0 || y >= r.y1 || from >= to {
+            return;
+        }
+        let n = (to - from) as usize;
+        let alpha = &o.alpha[(y - r.y0) as usize * r.width() + (from - r.x0) as usize..][..n];
+        let at = (from - x) as usize;
+        for ((a, c), p) in alpha.iter().zip(&mut row.rgba[at..]).zip(&mut row.who[at..]) {
+            if *a != 0 {
+                c[3] = (u32::from(c[3]) * (255 - u32::from(*a)) / 255) as u8;
+                if *a >= 128 {
+                    *p = 0;
                 }
             }
         }

@@ -14,6 +14,7 @@
 
 mod backdrop;
 mod camera;
+mod clip;
 mod coco;
 mod draw;
 mod effects;
@@ -24,6 +25,7 @@ mod light;
 mod maths;
 mod mesh;
 mod order;
+mod paint;
 mod raster;
 mod scene;
 mod shadow;
@@ -32,7 +34,8 @@ mod street;
 mod truth;
 mod world;
 
-pub use coco::{CocoOptions, Picture, write_coco};
+pub use clip::SimClip;
+pub use coco::{CocoOptions, CocoSummary, Picture, write_coco};
 pub use frame::{FrameBuf, Sim};
 pub use index::{INDEX_SIZE, MAX_INDEX, read_index};
 

@@ -7,7 +7,7 @@ use super::light::{Light, Reach};
 use super::maths::{V3, v3};
 use super::mesh::{Mesh, Xf};
 use super::order::Ground;
-use super::raster::{Rect, Tile};
+use super::raster::{Rect, Row, Tile};
 use super::shadow::{Floor, Shadow};
 use super::spec::SimSpec;
 use super::street::Street;
@@ -85,25 +85,28 @@ impl Scene {
                     continue;
                 }
                 let reach = reach(&self.street, &self.light, p.pos);
-                if !tile.draw(&mesh, &camera, &self.light, reach, &frame, usize::MAX) {
+                let (stride, rgb, ground) = (b.width, &mut b.rgb, &mut b.ground);
+                let mut rows: Vec<(i32, i32, Vec<u8>)> = Vec::new();
+                if !tile.place(&mesh, &camera, &frame, usize::MAX) {
                     continue;
                 }
-                composite(&mut b.rgb, b.width, &tile);
-                let w = tile.rect.width();
-                let mut alpha = Vec::with_capacity(tile.rgba.len());
-                for (i, c) in tile.rgba.iter().enumerate() {
-                    alpha.push(c[3]);
-                    if c[3] >= 128 {
-                        let (x, y) = (tile.rect.x0 as usize + i % w, tile.rect.y0 as usize + i / w);
-                        b.ground[y * b.width + x] = 0;
+                tile.draw(&mesh, &camera, &self.light, reach, |row| {
+                    composite(rgb, stride, &row);
+                    let at = row.y as usize * stride + row.x as usize;
+                    for (g, c) in ground[at..].iter_mut().zip(row.rgba.iter()) {
+                        if c[3] >= 128 {
+                            *g = 0;
+                        }
                     }
+                    rows.push((row.y, row.x, row.rgba.iter().map(|c| c[3]).collect()));
+                });
+                let r = tile.rect;
+                let mut alpha = vec![0; r.width() * r.height()];
+                for (y, x, a) in &rows {
+                    let at = (y - r.y0) as usize * r.width() + (x - r.x0) as usize;
+                    alpha[at..at + a.len()].copy_from_slice(a);
                 }
-                let rect = Rect {
-                    x0: tile.rect.x0 - m,
-                    y0: tile.rect.y0 - m,
-                    x1: tile.rect.x1 - m,
-                    y1: tile.rect.y1 - m,
-                };
+                let rect = Rect { x0: r.x0 - m, y0: r.y0 - m, x1: r.x1 - m, y1: r.y1 - m };
                 self.occluders.push(Occluder { rect, alpha, ground: Ground::of(&pose, (0.15, 0.15)) });
                 if self.light.lamps_on() {
                     for g in &mesh.glows {
@@ -141,21 +144,18 @@ pub(super) fn shadows(
     }
 }
 
-/// Blends a tile over packed RGB rows of `width` pixels.
-pub(super) fn composite(rgb: &mut [u8], width: usize, tile: &Tile) {
-    let r = tile.rect;
-    let w = r.width();
-    for (y, src) in (r.y0..r.y1).zip(tile.rgba.chunks_exact(w)) {
-        let at = (y as usize * width + r.x0 as usize) * 3;
-        for (dst, c) in rgb[at..at + w * 3].chunks_exact_mut(3).zip(src) {
-            if c[3] == 255 {
-                dst.copy_from_slice(&c[..3]);
-            } else if c[3] != 0 {
-                let a = i32::from(c[3]) + i32::from(c[3] >> 7);
-                for ch in 0..3 {
-                    let d = i32::from(dst[ch]);
-                    dst[ch] = (d + (((i32::from(c[ch]) - d) * a) >> 8)) as u8;
-                }
+/// Blends a row over packed RGB rows of `width` pixels.
+pub(super) fn composite(rgb: &mut [u8], width: usize, row: &Row<'_>) {
+    let at = (row.y as usize * width + row.x as usize) * 3;
+    let (dst, _) = rgb[at..at + row.rgba.len() * 3].as_chunks_mut::<3>();
+    for (dst, c) in dst.iter_mut().zip(row.rgba.iter()) {
+        if c[3] == 255 {
+            dst.copy_from_slice(&c[..3]);
+        } else if c[3] != 0 {
+            let a = i32::from(c[3]) + i32::from(c[3] >> 7);
+            for ch in 0..3 {
+                let d = i32::from(dst[ch]);
+                dst[ch] = (d + (((i32::from(c[ch]) - d) * a) >> 8)) as u8;
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::maths::{Rng, mix};
 use crate::suggest::advice;
 use crate::{Error, ErrorKind, Result};
+use std::fmt;
 
 /// The named scenes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,19 @@ pub enum SceneKind {
     Empty,
 }
 
+impl SceneKind {
+    /// The name, as in an address.
+    pub fn name(self) -> &'static str {
+        match self {
+            SceneKind::Street => "street",
+            SceneKind::Crowded => "crowded",
+            SceneKind::Sparse => "sparse",
+            SceneKind::Distractors => "distractors",
+            SceneKind::Empty => "empty",
+        }
+    }
+}
+
 /// The light of a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,6 +44,17 @@ pub enum LightKind {
     Dusk,
     /// Street lamps and headlights.
     Night,
+}
+
+impl LightKind {
+    /// The name, as in an address.
+    pub fn name(self) -> &'static str {
+        match self {
+            LightKind::Day => "day",
+            LightKind::Dusk => "dusk",
+            LightKind::Night => "night",
+        }
+    }
 }
 
 /// Everything that determines the pixels of every frame.
@@ -86,13 +111,8 @@ impl Default for SimSpec {
     }
 }
 
-const SCENES: [(&str, SceneKind); 5] = [
-    ("street", SceneKind::Street),
-    ("crowded", SceneKind::Crowded),
-    ("sparse", SceneKind::Sparse),
-    ("distractors", SceneKind::Distractors),
-    ("empty", SceneKind::Empty),
-];
+const SCENES: [SceneKind; 5] =
+    [SceneKind::Street, SceneKind::Crowded, SceneKind::Sparse, SceneKind::Distractors, SceneKind::Empty];
 
 const KEYS: [&str; 11] =
     ["seed", "size", "fps", "objects", "light", "weather", "noise", "blur", "jpeg", "shake", "index"];
@@ -108,33 +128,43 @@ impl SimSpec {
     /// [`ErrorKind::Uri`] for another scheme, an unknown scene or key (with the nearest known one), a key given twice;
     /// [`ErrorKind::Value`] for a value that its key does not allow.
     pub fn parse(uri: &str) -> Result<SimSpec> {
+        SimSpec::default().change(uri, &[], &mut |_, _| Ok(()))
+    }
+
+    /// This specification with what an address says in place of its own. Keys of `more` are given to `other`.
+    pub(super) fn change(
+        mut self,
+        uri: &str,
+        more: &[&'static str],
+        other: &mut dyn FnMut(&str, &str) -> Result<()>,
+    ) -> Result<SimSpec> {
         let rest = uri.strip_prefix("sim:").ok_or_else(|| {
             bad_uri(format!("'{uri}' is not a simulated camera: expected sim:SCENE?key=value&..."))
         })?;
         let (scene, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut spec = SimSpec::default();
         if !scene.is_empty() {
-            spec.scene = SCENES.iter().find(|(name, _)| *name == scene).map(|s| s.1).ok_or_else(|| {
-                let names: Vec<&str> = SCENES.iter().map(|s| s.0).collect();
+            self.scene = *SCENES.iter().find(|s| s.name() == scene).ok_or_else(|| {
+                let names: Vec<&str> = SCENES.iter().map(|s| s.name()).collect();
                 bad_uri(format!("unknown scene '{scene}' in '{uri}'{}", advice(scene, &names)))
             })?;
         }
+        let keys = [&KEYS, more].concat();
         let mut seen: Vec<&str> = Vec::new();
         for pair in query.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = pair
                 .split_once('=')
                 .ok_or_else(|| bad_uri(format!("'{pair}' in '{uri}' has no value: expected key=value")))?;
-            let key = *KEYS
+            let key = *keys
                 .iter()
                 .find(|k| **k == key)
-                .ok_or_else(|| bad_uri(format!("unknown key '{key}' in '{uri}'{}", advice(key, &KEYS))))?;
+                .ok_or_else(|| bad_uri(format!("unknown key '{key}' in '{uri}'{}", advice(key, &keys))))?;
             if seen.contains(&key) {
                 return Err(bad_uri(format!("key '{key}' is given twice in '{uri}': give it once")));
             }
             seen.push(key);
-            spec.set(key, value)?;
+            if more.contains(&key) { other(key, value)? } else { self.set(key, value)? }
         }
-        Ok(spec)
+        Ok(self)
     }
 
     /// Sets one parameter from its text.
@@ -230,11 +260,50 @@ impl SimSpec {
     }
 }
 
+impl fmt::Display for SimSpec {
+    /// The address: the scene, its seed, and what is not as by default. Reading it gives the same specification.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let d = SimSpec::default();
+        write!(f, "sim:{}?seed={}", self.scene.name(), self.seed)?;
+        if (self.width, self.height) != (d.width, d.height) {
+            write!(f, "&size={}x{}", self.width, self.height)?;
+        }
+        if self.fps != d.fps {
+            write!(f, "&fps={}", self.fps)?;
+        }
+        if let Some(n) = self.objects {
+            write!(f, "&objects={n}")?;
+        }
+        if let Some(light) = self.light {
+            write!(f, "&light={}", light.name())?;
+        }
+        if self.rain {
+            f.write_str("&weather=rain")?;
+        }
+        if self.noise != d.noise {
+            write!(f, "&noise={}", self.noise)?;
+        }
+        if self.blur != d.blur {
+            write!(f, "&blur={}", self.blur)?;
+        }
+        if let Some(q) = self.jpeg {
+            write!(f, "&jpeg={q}")?;
+        }
+        if self.shake != d.shake {
+            write!(f, "&shake={}", self.shake)?;
+        }
+        if !self.index {
+            f.write_str("&index=off")?;
+        }
+        Ok(())
+    }
+}
+
 fn bad_uri(message: String) -> Error {
     Error::new(ErrorKind::Uri, message)
 }
 
-fn bad(key: &str, value: &str, want: &str) -> Error {
+pub(super) fn bad(key: &str, value: &str, want: &str) -> Error {
     Error::new(ErrorKind::Value, format!("{key}={value} is not possible: expected {want}"))
 }
 
@@ -277,6 +346,8 @@ mod tests {
         };
         assert_eq!(s, want);
         assert_eq!(SimSpec::parse("sim:").unwrap(), SimSpec::default());
+        assert_eq!(SimSpec::parse(&s.to_string()).unwrap(), s);
+        assert_eq!(SimSpec::default().to_string(), "sim:street?seed=1");
     }
 
     #[test]

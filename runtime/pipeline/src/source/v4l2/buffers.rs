@@ -181,6 +181,11 @@ impl Buffers {
         self.slots.len() - self.lost.load(Ordering::Relaxed) as usize
     }
 
+    /// Whether the driver has none, as frames hold them all.
+    pub(crate) fn all_lent(&self) -> bool {
+        !self.slots.iter().any(|s| s.place.load(Ordering::Acquire) == QUEUED)
+    }
+
     /// Queues all buffers and starts the stream.
     pub(crate) fn start(&self) -> Result<()> {
         for index in 0..self.slots.len() as u32 {

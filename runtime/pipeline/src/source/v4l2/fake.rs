@@ -120,6 +120,11 @@ impl Fake {
         lock(&self.state).queued.len()
     }
 
+    /// Adds to the script.
+    pub(crate) fn then(&self, step: Step) {
+        lock(&self.state).script.push_back(step);
+    }
+
     pub(crate) fn streaming(&self) -> bool {
         lock(&self.state).streaming
     }

@@ -13,7 +13,7 @@ mod buffers;
 mod camera;
 #[cfg(test)]
 #[allow(unsafe_code)]
-mod fake;
+pub(crate) mod fake;
 mod negotiate;
 #[allow(unsafe_code)]
 mod sys;
@@ -33,7 +33,15 @@ use crate::frame::{Frame, Lender, Pool, monotonic};
 use crate::{Error, ErrorKind, Result};
 use buffers::Filled;
 use camera::Camera;
-use sys::{Driver, Node, Request};
+use sys::{Node, Request};
+
+pub(crate) use sys::Driver;
+
+/// A pixel format's code, for tests of others.
+#[cfg(test)]
+pub(crate) fn code(name: &[u8; 4]) -> u32 {
+    abi::fourcc(name)
+}
 
 /// What a failed system call means for the source.
 fn failed(doing: &str, e: &io::Error) -> Error {
@@ -60,7 +68,7 @@ fn failed(doing: &str, e: &io::Error) -> Error {
 }
 
 /// Opens the driver anew.
-type Opener = Box<dyn FnMut() -> io::Result<Arc<dyn Driver>> + Send>;
+pub(crate) type Opener = Box<dyn FnMut() -> io::Result<Arc<dyn Driver>> + Send>;
 
 /// A camera.
 pub struct V4l2Source {
@@ -104,7 +112,7 @@ impl V4l2Source {
         Ok(Self::with(path.display().to_string(), uri.options().clone(), Box::new(opener)))
     }
 
-    fn with(place: String, options: Options, opener: Opener) -> V4l2Source {
+    pub(crate) fn with(place: String, options: Options, opener: Opener) -> V4l2Source {
         V4l2Source {
             place,
             opener,
@@ -256,7 +264,7 @@ impl Source for V4l2Source {
         let ready =
             camera.driver.wait(wait).map_err(|e| failed("waiting for a frame", &e).at(&self.place))?;
         if !ready.frame && !ready.trouble {
-            return Ok(Next::Nothing);
+            return Ok(if camera.buffers.all_lent() { Next::Busy } else { Next::Nothing });
         }
         match camera.buffers.dequeue() {
             Ok(Some(filled)) => {
