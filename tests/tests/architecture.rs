@@ -55,6 +55,7 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
     ("runtime/pipeline/tests/sim_alloc.rs", "an allocator that counts"),
     ("runtime/pipeline/tests/vivid.rs", "an allocator that counts"),
     ("runtime/pipeline/tests/stage_alloc.rs", "an allocator that counts"),
+    ("runtime/pipeline/tests/sink_alloc.rs", "an allocator that counts"),
 ];
 
 /// Lines of a source file or document.

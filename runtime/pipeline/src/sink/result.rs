@@ -1,6 +1,7 @@
 //! What is told about one frame: the one definition that every sink reads.
 //!
-//! As JSON it is record `result` of `runtime/app/SCHEMA.md`; keys that it shares with record `frame` mean the same.
+//! As JSON it is record `result` (see [`FrameResult`]); keys that it shares with record `frame` of `runtime/app/SCHEMA.md`
+//! mean the same.
 
 use std::borrow::Cow;
 use std::sync::Arc;

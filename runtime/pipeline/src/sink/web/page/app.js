@@ -80,6 +80,7 @@ class Card {
     this.state.textContent = s.state;
     this.state.className = "state " + tone(s.state);
     const live = s.state === "streaming";
+    this.live = live;
     this.reason.textContent = live || !s.reason ? "" : s.reason;
     if (fps == null) withUnit(this.numbers.fps, "–");
     else withUnit(this.numbers.fps, number(fps), "fps");
@@ -90,16 +91,20 @@ class Card {
     this.frame.classList.toggle("dim", stale || !this.bitmap);
     this.waiting.textContent = !stale ? "Waiting for a picture"
       : live ? "No result yet" : `${s.state[0].toUpperCase()}${s.state.slice(1)} for ${duration(s.since_ms / 1000)}`;
-    this.describe();
+    this.describe(stale);
   }
 
-  describe() {
-    if (!this.result) return;
+  describe(stale) {
+    if (!this.result || stale) {
+      this.found.textContent = "";
+      this.canvas.setAttribute("aria-label", `Picture of ${this.name}: ${this.waiting.textContent}`);
+      return;
+    }
     const tally = new Map();
     for (const d of this.result.detections) tally.set(d.class, (tally.get(d.class) || 0) + 1);
     const words = [...tally].sort((a, b) => b[1] - a[1]).map(([name, n]) => `${n} × ${name}`);
     this.found.textContent = words.join(", ") || "Nothing found";
-    this.canvas.setAttribute("aria-label", `Picture of ${this.name || "a source"}: ${words.join(", ") || "nothing found"}`);
+    this.canvas.setAttribute("aria-label", `Picture of ${this.name}: ${words.join(", ") || "nothing found"}`);
   }
 
   async picture(result, jpeg) {
@@ -116,6 +121,8 @@ class Card {
       this.result = result;
       this.follow(result);
       this.draw();
+      // One that was on its way when the source went away does not count as live.
+      if (this.live) this.frame.classList.remove("dim");
     } catch (e) {
       console.warn("a picture that cannot be shown", e);
     }
@@ -210,17 +217,8 @@ class Card {
       const size = Math.round((canvas.clientWidth < 500 ? 11 : 13) * dot);
       c.font = `600 ${size}px system-ui, sans-serif`;
       c.textBaseline = "middle";
-      for (const d of objects) {
+      for (const { x, y, w, h, text, d } of this.plates(c, k, dot, size, width, height)) {
         const [r, g, b] = color(d.class_id);
-        const box = d.box.map((v) => v * k);
-        const track = d.track_id == null ? "" : ` #${d.track_id}`;
-        // A small box far away gets no score, so that its label does not hide its neighbours.
-        const wide = box[2] - box[0] > 60 * dot;
-        const text = wide ? `${d.class}${track} ${Math.round(d.score * 100)}%` : `${d.class}${track}`;
-        if (box[2] - box[0] < 14 * dot) continue;
-        const [w, h] = [c.measureText(text).width + 8 * dot, size * 1.45];
-        const x = Math.max(0, Math.min(box[0] - line / 2, width - w));
-        const y = box[1] - h >= 0 ? box[1] - h : box[1];
         c.fillStyle = `rgb(${r},${g},${b})`;
         c.fillRect(x, y, w, h);
         c.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000" : "#fff";
@@ -228,7 +226,26 @@ class Card {
       }
     }
     withUnit(this.numbers.objects, String(result.detections.length));
-    this.frame.classList.remove("dim");
+  }
+
+  // Where labels go, best object first: above the box, unless that covers a better one's label and another place does not.
+  plates(c, k, dot, size, width, height) {
+    const placed = [];
+    for (const d of this.result.detections) {
+      const [left, top, right, bottom] = d.box.map((v) => v * k);
+      // A small box far away gets no label, a middling one no score: they would hide their neighbours.
+      if (right - left < 14 * dot) continue;
+      const track = d.track_id == null ? "" : ` #${d.track_id}`;
+      const text = right - left > 60 * dot ? `${d.class}${track} ${Math.round(d.score * 100)}%` : `${d.class}${track}`;
+      const [w, h] = [c.measureText(text).width + 8 * dot, size * 1.45];
+      const at = (x, y) => ({ x: Math.max(0, Math.min(x, width - w)), y, w, h, text, d });
+      const usual = at(left - dot, top >= h ? top - h : top);
+      const free = (a) => a.y >= 0 && a.y + h <= height
+        && !placed.some((b) => a.x < b.x + b.w && b.x < a.x + w && a.y < b.y + b.h && b.y < a.y + h);
+      const others = [at(right + dot - w, top - h), at(left - dot, bottom), at(right + dot - w, bottom), at(left - dot, top)];
+      placed.push([usual, ...others].find(free) || usual);
+    }
+    return placed.reverse();
   }
 }
 

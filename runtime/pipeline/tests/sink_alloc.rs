@@ -1,0 +1,108 @@
+//! Handing a result to the sinks allocates nothing, pictures and metrics included, however slow a sink is.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use saltica_pipeline::frame::{Frame, FrameFormat, Pool, SourceId};
+use saltica_pipeline::sink::metrics::{PipelineMetrics, Registry};
+use saltica_pipeline::sink::{All, Demand, Feed, Flow, FrameResult, Object, Sink, SinkPlan, Sinks};
+use saltica_tensor::PixelFormat;
+use saltica_vision::Labels;
+
+struct Counting;
+
+thread_local! {
+    /// Of this thread: what sinks do on theirs is their affair.
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is ending counts no more.
+    let _ = COUNT.try_with(|c| c.set(c.get() + 1));
+}
+
+// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises about `layout` are those of `System.alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        // SAFETY: `p` came from `System.alloc` with this layout.
+        unsafe { System.dealloc(p, layout) }
+    }
+
+    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as for `dealloc`; the caller's promises about `size` are those of `System.realloc`.
+        unsafe { System.realloc(p, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTER: Counting = Counting;
+
+/// Takes nothing until it is let go.
+struct Held(Arc<AtomicBool>);
+
+impl Sink for Held {
+    fn name(&self) -> &str {
+        "held"
+    }
+    fn demand(&self) -> Option<Arc<dyn Demand>> {
+        Some(Arc::new(All))
+    }
+    fn accept(&mut self, result: &FrameResult) -> saltica_pipeline::Result<Flow> {
+        assert!(result.picture.pixels().is_some() && result.objects.len() == 20);
+        while !self.0.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Flow::More)
+    }
+    fn close(&mut self) -> saltica_pipeline::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn results_cost_no_allocation() {
+    let go = Arc::new(AtomicBool::new(false));
+    let plan = SinkPlan { queue: 4, ..SinkPlan::default() };
+    // One sink: with several, how many results are held together depends on who is faster.
+    let held: Box<dyn Sink> = Box::new(Held(Arc::clone(&go)));
+    let sinks = Arc::new(Sinks::start(vec![(held, plan)]).unwrap());
+    let registry = Registry::new();
+    let names = ["a".to_owned(), "b".to_owned()];
+    let numbers = PipelineMetrics::new(&registry, &names).unwrap();
+    let labels = Labels::new(vec!["person".into()]).unwrap();
+    let mut feed = Feed::new(Arc::clone(&sinks), Arc::clone(&numbers), &names, Some(labels));
+    let format = FrameFormat::packed(PixelFormat::Nv12, 64, 48).unwrap();
+    let lease = Pool::new(1).take(format.needed(0), Duration::ZERO).unwrap();
+    let frame = Frame::owned(format, lease, Duration::from_secs(1)).unwrap();
+    let mut send = |i: u32| {
+        feed.send(SourceId(i % 2), Duration::from_millis(u64::from(i)), Some(&frame), |r| {
+            r.objects.extend((0..20).map(|_| Object::new(0, 0.5, [1.0, 2.0, 3.0, 4.0])));
+        });
+    };
+    // Until the sink holds all it can.
+    let full = |sinks: &Sinks| sinks.reports().iter().all(|r| r.dropped > 20);
+    for i in 0.. {
+        send(i);
+        if full(&sinks) {
+            break;
+        }
+    }
+    let before = COUNT.get();
+    (0..300).for_each(&mut send);
+    assert_eq!(COUNT.get() - before, 0, "with a sink that hangs");
+    go.store(true, Ordering::Relaxed);
+    let before = COUNT.get();
+    (0..300).for_each(&mut send);
+    assert_eq!(COUNT.get() - before, 0, "with a sink that works");
+    assert!(numbers.results() > 600);
+}
