@@ -17,7 +17,7 @@ use saltica::{Detections, Detector};
 use std::path::{Path, PathBuf};
 
 /// Figures of every seventh scene. After another training: run this test, and write here what it prints.
-const PART: Figures = Figures { map50: 0.8335, map: 0.6398, false_detections: 0.0966 };
+const PART: Figures = Figures { map50: 0.9011, map: 0.7295, false_detections: 0.0414 };
 const PART_STEP: usize = 7;
 
 /// Instruction sets differ in the last digits of a score, which may swap two boxes.
