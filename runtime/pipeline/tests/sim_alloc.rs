@@ -1,7 +1,6 @@
 //! After the first frames neither the simulated camera nor a running source allocates anything.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -37,12 +36,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTER: Counting = Counting;
 
-/// The count is of the whole process: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
+/// One test: the count is of the whole process, and the harness allocates when it reports another.
 #[test]
-fn frames_cost_no_allocation() {
-    let _alone = ALONE.lock();
+fn steady_states_cost_no_allocation() {
+    frames_cost_none();
+    running_sources_cost_none();
+}
+
+fn frames_cost_none() {
     for uri in [
         "sim:crowded?seed=5&size=640x360&light=night&weather=rain&blur=0.5&shake=4",
         "sim:street?seed=8&size=640x360",
@@ -59,9 +60,7 @@ fn frames_cost_no_allocation() {
 }
 
 /// From the source's thread through its ring to its user and back. (A camera's driver: `vivid.rs`.)
-#[test]
-fn running_sources_cost_no_allocation() {
-    let _alone = ALONE.lock();
+fn running_sources_cost_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clip.raw");
     std::fs::write(&path, vec![7u8; 10 * 96 * 64 * 3 / 2]).unwrap();
