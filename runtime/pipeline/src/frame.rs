@@ -176,7 +176,8 @@ pub trait Lender: Send + Sync + fmt::Debug {
     }
 }
 
-/// Buffers of this process that go round: at most `most` of them exist, and after the first round none is allocated.
+/// Buffers of this process that go round: `most` of them, all made when the first is taken, so that none is allocated later,
+/// however many its users come to hold at once.
 #[derive(Debug)]
 pub struct Pool {
     free: Mutex<Free>,
@@ -191,7 +192,7 @@ struct Free {
 }
 
 impl Pool {
-    /// A pool of at most `most` buffers (at least 1).
+    /// A pool of `most` buffers (at least 1).
     pub fn new(most: usize) -> Arc<Pool> {
         let most = most.max(1);
         let free = Mutex::new(Free { buffers: VecDeque::with_capacity(most), out: 0 });
@@ -205,6 +206,9 @@ impl Pool {
         while free.out >= self.most {
             let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero())?;
             free = self.returned.wait_timeout(free, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        for _ in free.buffers.len() + free.out..self.most {
+            free.buffers.push_back(Vec::with_capacity(bytes));
         }
         free.out += 1;
         let mut buffer = free.buffers.pop_front().unwrap_or_default();
