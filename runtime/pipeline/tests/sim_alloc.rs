@@ -1,5 +1,7 @@
 //! After the first frames neither the simulated camera nor a running source allocates anything.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
