@@ -2,7 +2,7 @@
 //!
 //! cudarc's bindings panic where the library or an entry point is missing. [`Driver::load`] therefore asks first whether the
 //! library is there, and no function newer than CUDA 11.4 (JetPack 5) is called by name; newer ones are looked up by
-//! [`Driver::entry`].
+//! `Driver::entry`.
 //!
 //! Invariants (the reason these files may use `unsafe`): handles are made by the driver, owned by one value each and
 //! destroyed once, by its `Drop`; every owner keeps its [`Device`] alive; the device's context is current on the thread of
