@@ -52,10 +52,7 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
     ("runtime/vision/tests/steady.rs", "an allocator that counts"),
     ("runtime/pipeline/src/source/v4l2", "requests to a camera's driver and its mapped buffers"),
     ("runtime/pipeline/src/source/gst/ffi.rs", "GStreamer's C functions"),
-    ("runtime/pipeline/tests/sim_alloc.rs", "an allocator that counts"),
-    ("runtime/pipeline/tests/vivid.rs", "an allocator that counts"),
-    ("runtime/pipeline/tests/stage_alloc.rs", "an allocator that counts"),
-    ("runtime/pipeline/tests/sink_alloc.rs", "an allocator that counts"),
+    ("runtime/pipeline/tests/common/counting.rs", "an allocator that counts"),
 ];
 
 /// Lines of a source file or document.

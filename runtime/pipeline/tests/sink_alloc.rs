@@ -1,7 +1,8 @@
 //! Handing a result to the sinks allocates nothing, pictures and metrics included, however slow a sink is.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "common/counting.rs"]
+mod counting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,41 +12,6 @@ use saltica_pipeline::sink::metrics::{PipelineMetrics, Registry};
 use saltica_pipeline::sink::{All, Demand, Feed, Flow, FrameResult, Object, Sink, SinkPlan, Sinks};
 use saltica_tensor::PixelFormat;
 use saltica_vision::Labels;
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread: what sinks do on theirs is their affair.
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that is ending counts no more.
-    let _ = COUNT.try_with(|c| c.set(c.get() + 1));
-}
-
-// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises about `layout` are those of `System.alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        // SAFETY: `p` came from `System.alloc` with this layout.
-        unsafe { System.dealloc(p, layout) }
-    }
-
-    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as for `dealloc`; the caller's promises about `size` are those of `System.realloc`.
-        unsafe { System.realloc(p, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTER: Counting = Counting;
 
 /// Takes nothing until it is let go.
 struct Held(Arc<AtomicBool>);
@@ -97,12 +63,12 @@ fn results_cost_no_allocation() {
             break;
         }
     }
-    let before = COUNT.get();
+    let before = counting::of_thread();
     (0..300).for_each(&mut send);
-    assert_eq!(COUNT.get() - before, 0, "with a sink that hangs");
+    assert_eq!(counting::of_thread() - before, 0, "with a sink that hangs");
     go.store(true, Ordering::Relaxed);
-    let before = COUNT.get();
+    let before = counting::of_thread();
     (0..300).for_each(&mut send);
-    assert_eq!(COUNT.get() - before, 0, "with a sink that works");
+    assert_eq!(counting::of_thread() - before, 0, "with a sink that works");
     assert!(numbers.results() > 600);
 }

@@ -4,7 +4,9 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "common/counting.rs"]
+mod counting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,33 +16,6 @@ use saltica_pipeline::Result;
 use saltica_pipeline::batch::{BatcherConfig, Shedding};
 use saltica_pipeline::ring::Bell;
 use saltica_pipeline::stage::{Answer, Fate, Pipeline, PipelineConfig, Sink};
-
-struct Counting;
-
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises about `layout` are those of `System.alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        // SAFETY: `p` came from `System.alloc` with this layout.
-        unsafe { System.dealloc(p, layout) }
-    }
-
-    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as for `dealloc`; the caller's promises about `size` are those of `System.realloc`.
-        unsafe { System.realloc(p, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTER: Counting = Counting;
 
 /// Allocations of the whole process at the answers of two frames of source 0.
 struct Meter {
@@ -56,7 +31,7 @@ impl Sink for Meter {
     fn accept(&mut self, a: &Answer) -> Result<()> {
         for (at, count) in self.at.iter().zip(self.counts.iter()) {
             if a.source.0 == 0 && a.id == *at {
-                count.store(COUNT.load(Ordering::Relaxed), Ordering::Relaxed);
+                count.store(counting::of_process(), Ordering::Relaxed);
             }
         }
         Ok(())

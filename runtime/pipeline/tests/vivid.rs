@@ -6,9 +6,10 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "common/counting.rs"]
+mod counting;
+
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use saltica_pipeline::frame::{Frame, Memory, SourceId, monotonic};
@@ -16,33 +17,6 @@ use saltica_pipeline::ring::Bell;
 use saltica_pipeline::source::v4l2::{cameras, set_control};
 use saltica_pipeline::source::{DropReason, SourceUri, State, Supervisor};
 use saltica_vision::Image;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises about `layout` are those of `System.alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        // SAFETY: `p` came from `System.alloc` with this layout.
-        unsafe { System.dealloc(p, layout) }
-    }
-
-    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as for `dealloc`; the caller's promises about `size` are those of `System.realloc`.
-        unsafe { System.realloc(p, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTER: Counting = Counting;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -319,11 +293,11 @@ fn h_a_running_camera_allocates_nothing() {
         for _ in 0..10 {
             drop(frame(&s));
         }
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = counting::of_process();
         for _ in 0..60 {
             drop(frame(&s));
         }
-        let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        let count = counting::of_process() - before;
         println!("  {uri}: {count} allocations in 60 frames");
         assert_eq!(count, 0);
         assert!(s.stop());
