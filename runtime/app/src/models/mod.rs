@@ -191,8 +191,12 @@ pub fn known(name: &str) -> Result<&'static Entry> {
 fn unknown(name: &str, file_here: bool) -> Error {
     let known: Vec<&str> = catalogue().iter().map(|e| e.name).collect();
     // The beginning of a name is as good as a name with a slip.
-    let begins = |k: &str| name.len() >= 3 && k.starts_with(&name.to_lowercase());
-    let near = known.iter().map(|k| (if begins(k) { 0 } else { distance(name, k) }, *k)).min();
+    let lower = name.to_lowercase();
+    let begins = |k: &str| name.len() >= 3 && k.starts_with(&lower);
+    let near = known
+        .iter()
+        .map(|k| (if begins(k) { 0 } else { strsim::levenshtein(&lower, &k.to_lowercase()) }, *k))
+        .min();
     let advice: Cow<'_, str> = match near {
         _ if file_here => format!("give {name}.onnx for the file that is here").into(),
         Some((d, k)) if d <= 1 + name.len() / 3 => format!("did you mean {k}?").into(),
@@ -206,23 +210,6 @@ fn unknown(name: &str, file_here: bool) -> Error {
             known.join(", ")
         ),
     )
-}
-
-/// Levenshtein distance, upper and lower case alike.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.to_lowercase(), b.to_lowercase());
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The folder that models are fetched to: `$SALTICA_MODELS`, else `saltica/models` in `$XDG_DATA_HOME`, else in
