@@ -9,6 +9,8 @@ use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::frame::monotonic;
+
 /// A point in time: nanoseconds since a clock's own zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
@@ -81,9 +83,7 @@ pub struct RealClock;
 
 impl Clock for RealClock {
     fn now(&self) -> Time {
-        let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        // Neither part of a monotonic time is negative.
-        Time((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
+        Time::ZERO + monotonic()
     }
 
     fn sleep_until(&self, until: Time) {

@@ -157,12 +157,6 @@ impl RotatingFile {
         Ok(())
     }
 
-    fn numbered(&self, n: u32) -> PathBuf {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(format!(".{n}"));
-        PathBuf::from(name)
-    }
-
     fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
         let last = self.rotation.files.max(1) - 1;
@@ -170,9 +164,9 @@ impl RotatingFile {
             std::fs::remove_file(&self.path)?;
         }
         for n in (0..last).rev() {
-            let from = if n == 0 { self.path.clone() } else { self.numbered(n) };
+            let from = if n == 0 { self.path.clone() } else { numbered(&self.path, n) };
             if from.exists() {
-                std::fs::rename(from, self.numbered(n + 1))?;
+                std::fs::rename(from, numbered(&self.path, n + 1))?;
             }
         }
         self.reopen()
@@ -226,22 +220,24 @@ fn mend(file: &mut File) -> io::Result<u64> {
     Ok(end)
 }
 
-/// The files of a rotated log that exist, oldest first.
-pub fn files(path: &Path) -> Vec<PathBuf> {
-    let numbered = |n: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{n}"));
-        PathBuf::from(name)
-    };
-    let mut all: Vec<PathBuf> = (1..).map(numbered).take_while(|p| p.exists()).collect();
-    all.reverse();
-    all.extend(path.exists().then(|| path.to_owned()));
-    all
+/// The name of the `n`-th older file.
+fn numbered(path: &Path, n: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{n}"));
+    PathBuf::from(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The files of a rotated log that exist, oldest first.
+    fn files(path: &Path) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = (1..).map(|n| numbered(path, n)).take_while(|p| p.exists()).collect();
+        all.reverse();
+        all.extend(path.exists().then(|| path.to_owned()));
+        all
+    }
 
     fn result(frame: u64) -> FrameResult {
         FrameResult { frame, source_name: "cam".into(), ..FrameResult::default() }

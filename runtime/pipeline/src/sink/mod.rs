@@ -122,3 +122,9 @@ pub struct SourceReport {
 /// Tells about every source when asked: usually [`Supervisor::status`](crate::source::Supervisor::status) and
 /// [`Supervisor::counters`](crate::source::Supervisor::counters) of each.
 pub type SourceReports = Arc<dyn Fn() -> Vec<SourceReport> + Send + Sync>;
+
+/// Whether a transfer that failed so is no more than late or interrupted: it may be tried again.
+fn is_retry(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(e.kind(), WouldBlock | TimedOut | Interrupted)
+}

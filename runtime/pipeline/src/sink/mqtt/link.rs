@@ -14,6 +14,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::TlsFiles;
 use super::packet::{Ack, Version, read};
+use crate::sink::is_retry;
 use crate::{Error, ErrorKind, Result};
 
 /// Whom to trust and who we are.
@@ -149,10 +150,6 @@ impl fmt::Debug for Link {
 fn gone(what: &str, e: &io::Error) -> Error {
     let kind = if e.kind() == io::ErrorKind::TimedOut { ErrorKind::Timeout } else { ErrorKind::Gone };
     Error::new(kind, format!("{what}: {e}"))
-}
-
-fn is_retry(e: &io::Error) -> bool {
-    matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 impl Link {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::sink::is_retry;
 use crate::{Error, ErrorKind, Result};
 
 /// What a request may cost.
@@ -161,10 +162,6 @@ impl Client<'_> {
         }
         Ok(())
     }
-}
-
-fn is_retry(e: &io::Error) -> bool {
-    matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// Reads a listen address: `:8080` and `8080` are loopback, everything else says where: `0.0.0.0:8080`, `[::]:8080`,
