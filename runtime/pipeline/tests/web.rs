@@ -12,7 +12,9 @@ use saltica_pipeline::ErrorKind;
 use saltica_pipeline::frame::{Frame, FrameFormat, Pool, SourceId, monotonic};
 use saltica_pipeline::sink::metrics::{PipelineMetrics, Registry};
 use saltica_pipeline::sink::web::{Limits, Pages, Preview, PreviewOptions, Server, Site, address};
-use saltica_pipeline::sink::{FrameResult, Health, Object, SinkPlan, Sinks, SourceReport};
+use saltica_pipeline::sink::{
+    FrameResult, Health, Object, Reports, SinkPlan, SinkReport, Sinks, SourceReport,
+};
 use saltica_pipeline::source::{Counters, State, Status};
 use saltica_tensor::PixelFormat;
 
@@ -30,7 +32,20 @@ fn program(limits: Limits) -> Program {
     let numbers = PipelineMetrics::new(&registry, &names).unwrap();
     let preview = Preview::new(2, PreviewOptions::default());
     let sinks = Arc::new(Sinks::start(vec![(preview.sink().unwrap(), SinkPlan::default())]).unwrap());
-    let sources = move || {
+    let reports = Arc::new(Streaming { names, sinks: Arc::clone(&sinks) });
+    let site = Site::new(Arc::clone(&numbers), Arc::new(Health::new()), reports, Some(Arc::clone(&preview)));
+    let server = Server::start(address("127.0.0.1:0").unwrap(), limits, Arc::new(Pages(site))).unwrap();
+    Program { server, sinks, numbers, preview }
+}
+
+/// Sources that stream.
+struct Streaming {
+    names: [String; 2],
+    sinks: Arc<Sinks>,
+}
+
+impl Reports for Streaming {
+    fn sources(&self) -> Vec<SourceReport> {
         let report = |(i, name): (usize, &String)| SourceReport {
             id: SourceId(i as u32),
             name: name.clone(),
@@ -43,20 +58,14 @@ fn program(limits: Limits) -> Program {
                 last_frame: None,
             },
             counters: Counters::default().snapshot(),
+            unanswered: Duration::ZERO,
         };
-        names.iter().enumerate().map(report).collect()
-    };
-    let reports = Arc::clone(&sinks);
-    let site = Site::new(
-        registry,
-        Arc::clone(&numbers),
-        Arc::new(Health::new()),
-        Arc::new(sources),
-        Arc::new(move || reports.reports()),
-        Some(Arc::clone(&preview)),
-    );
-    let server = Server::start(address("127.0.0.1:0").unwrap(), limits, Arc::new(Pages(site))).unwrap();
-    Program { server, sinks, numbers, preview }
+        self.names.iter().enumerate().map(report).collect()
+    }
+
+    fn sinks(&self) -> Vec<SinkReport> {
+        self.sinks.reports()
+    }
 }
 
 impl Program {
@@ -98,7 +107,7 @@ impl Program {
         let mut f = Frame::owned(format, lease, monotonic()).unwrap();
         (f.id, f.source) = (frame, SourceId(source));
         let mut r = FrameResult::default();
-        r.reset(&f);
+        r.reset(&f.info());
         r.batch = 2;
         r.source_name = "front".into();
         r.objects.push(Object::new(0, 0.5, [10.0, 20.0, 100.0, 200.0]));

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Demand, Flow, FrameResult, Sink};
-use crate::frame::{SourceId, lock};
+use crate::frame::{SourceId, lock, monotonic};
 use crate::ring::Keep;
 use crate::{Error, ErrorKind, Result};
 
@@ -84,6 +84,8 @@ pub struct SinkReport {
     pub failed: u64,
     /// Results waiting before it.
     pub waiting: usize,
+    /// How long it has been busy with one result, or with its end; zero while it waits for work.
+    pub busy: Duration,
     /// Whether it ended because of an error (and not because it was closed, or nobody wanted more).
     pub broken: bool,
 }
@@ -108,6 +110,8 @@ struct Shared {
     failed: AtomicU64,
     /// Set when the queue takes nothing any more, so that sending does not lock.
     over: AtomicBool,
+    /// When the call in progress began (nanoseconds of the monotonic clock), 0 outside of calls.
+    called: AtomicU64,
     demand: Option<Arc<dyn Demand>>,
 }
 
@@ -138,6 +142,17 @@ impl Shared {
         }
     }
 
+    /// Waits until the sink is over; whether it is.
+    fn wait(&self, deadline: Instant) -> bool {
+        let mut queue = lock(&self.queue);
+        while queue.state != SinkState::Ended {
+            let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
+            let Some(left) = left else { return false };
+            queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
     fn set(&self, state: SinkState, reason: Option<String>) {
         let mut queue = lock(&self.queue);
         if queue.state != state {
@@ -151,6 +166,8 @@ impl Shared {
     }
 
     fn report(&self) -> SinkReport {
+        let called = self.called.load(Ordering::Relaxed);
+        let busy = if called == 0 { 0 } else { (monotonic().as_nanos() as u64).saturating_sub(called) };
         let queue = lock(&self.queue);
         SinkReport {
             name: self.name.clone(),
@@ -160,6 +177,7 @@ impl Shared {
             dropped: self.dropped.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             waiting: queue.results.len(),
+            busy: Duration::from_nanos(busy),
             broken: queue.broken,
         }
     }
@@ -199,6 +217,7 @@ impl Sinks {
                 dropped: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
                 over: AtomicBool::new(false),
+                called: AtomicU64::new(0),
                 demand: sink.demand(),
             });
             let worker = Worker { sink, shared: Arc::clone(&shared) };
@@ -246,26 +265,30 @@ impl Sinks {
         !self.all.is_empty() && self.all.iter().all(|s| lock(&s.queue).state == SinkState::Ended)
     }
 
-    /// Lets every sink take what waits and close, all of them within this time. Returns the names of those that did not
-    /// get there; their threads are left behind.
-    pub fn close(&self, within: Duration) -> Vec<String> {
-        let deadline = Instant::now() + within;
+    /// Nothing more will come: every sink takes what waits and closes. Waits for none.
+    pub fn finish(&self) {
         for s in &self.all {
             lock(&s.queue).closing = true;
             s.changed.notify_all();
         }
+    }
+
+    /// Waits until every sink is over, at most for this time; whether they are.
+    pub fn wait(&self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        self.all.iter().all(|s| s.wait(deadline))
+    }
+
+    /// Lets every sink take what waits and close, all of them within this time. Returns the names of those that did not
+    /// get there; their threads are left behind.
+    pub fn close(&self, within: Duration) -> Vec<String> {
+        let deadline = Instant::now() + within;
+        self.finish();
         let mut late = Vec::new();
         for (shared, thread) in lock(&self.threads).drain(..) {
-            let mut queue = lock(&shared.queue);
-            while queue.state != SinkState::Ended {
-                let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
-                let Some(left) = left else { break };
-                queue = shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
-            }
-            let ended = queue.state == SinkState::Ended;
+            let ended = shared.wait(deadline);
             // What a hanging sink holds would otherwise be kept for ever.
-            let rest = if ended { 0 } else { std::mem::take(&mut queue.results).len() };
-            drop(queue);
+            let rest = if ended { 0 } else { std::mem::take(&mut lock(&shared.queue).results).len() };
             shared.over.store(true, Ordering::Release);
             shared.dropped.fetch_add(rest as u64, Ordering::Relaxed);
             if ended {
@@ -350,7 +373,9 @@ impl Worker {
 
     /// Runs a call of the sink with its panics caught.
     fn call<T>(&mut self, call: impl FnOnce(&mut dyn Sink) -> Result<T>) -> Result<T> {
+        self.shared.called.store(monotonic().as_nanos() as u64, Ordering::Relaxed);
         let done = catch_unwind(AssertUnwindSafe(|| call(self.sink.as_mut())));
+        self.shared.called.store(0, Ordering::Relaxed);
         done.unwrap_or_else(|cause| {
             let text = describe(cause.as_ref());
             Err(Error::new(ErrorKind::Bug, format!("the sink's code failed ({text}): please report it")))
@@ -395,7 +420,7 @@ impl Worker {
     }
 }
 
-fn describe(cause: &(dyn Any + Send)) -> &str {
+pub(crate) fn describe(cause: &(dyn Any + Send)) -> &str {
     cause
         .downcast_ref::<&str>()
         .copied()

@@ -39,6 +39,7 @@ use std::time::Duration;
 pub use annotate::Annotated;
 pub use feed::Feed;
 pub use health::{Health, HealthReport, HealthState, Reason};
+pub(crate) use hub::describe;
 pub use hub::{SinkPlan, SinkReport, SinkState, Sinks};
 pub use result::{FrameResult, Object, Picture, Recycler, SCHEMA, StageTimes, Track};
 pub use uri::{SCHEMES, Scheme, SinkUri};
@@ -117,11 +118,41 @@ pub struct SourceReport {
     pub status: Status,
     /// What it counted.
     pub counters: Snapshot,
+    /// For how long frames of it have been taken in without any being answered; zero where none waits for its result.
+    pub unanswered: Duration,
 }
 
-/// Tells about every source when asked: usually [`Supervisor::status`](crate::source::Supervisor::status) and
-/// [`Supervisor::counters`](crate::source::Supervisor::counters) of each.
-pub type SourceReports = Arc<dyn Fn() -> Vec<SourceReport> + Send + Sync>;
+/// What is known about a stage, for pages and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageReport {
+    /// What messages call it.
+    pub name: String,
+    /// How long ago its last sign of life was; it gives one several times a second.
+    pub silent: Duration,
+    /// Pieces of work it has done.
+    pub done: u64,
+    /// Why its thread ended before its time.
+    pub failed: Option<String>,
+}
+
+/// Tells about all parts of a running pipeline when asked: [`Monitor`](crate::stage::Monitor) does.
+pub trait Reports: Send + Sync {
+    /// About every source, by number.
+    fn sources(&self) -> Vec<SourceReport>;
+
+    /// About every sink.
+    fn sinks(&self) -> Vec<SinkReport>;
+
+    /// About every stage.
+    fn stages(&self) -> Vec<StageReport> {
+        Vec::new()
+    }
+
+    /// Adds what else is counted to the metrics.
+    fn scrape(&self, out: &mut metrics::Scrape) {
+        let _ = out;
+    }
+}
 
 /// Whether a transfer that failed so is no more than late or interrupted: it may be tried again.
 fn is_retry(e: &std::io::Error) -> bool {
