@@ -120,7 +120,8 @@ fn every_frame_of_a_finite_source_has_its_result_in_order() {
     assert!(results.iter().enumerate().all(|(i, r)| r["frame_id"] == i));
 
     // What is there is found: the truth of each frame, drawn here.
-    let mut sim = Sim::open(&SimSpec::parse("sim:street?seed=10&light=day&size=320x180&index=off").unwrap()).unwrap();
+    let mut sim =
+        Sim::open(&SimSpec::parse("sim:street?seed=10&light=day&size=320x180&index=off").unwrap()).unwrap();
     let mut pixels = FrameBuf::default();
     let (mut there, mut found) = (0, 0);
     for r in &results {
@@ -128,7 +129,8 @@ fn every_frame_of_a_finite_source_has_its_result_in_order() {
         for o in truth.objects.iter().filter(|o| !o.ignore && o.visibility > 0.6 && o.bbox.area() > 400.0) {
             let b = [o.bbox.x0, o.bbox.y0, o.bbox.x1, o.bbox.y1];
             let same = |d: &Value| {
-                let sides: Vec<f32> = d["box"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect();
+                let sides: Vec<f32> =
+                    d["box"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect();
                 d["class"] == o.class.name() && iou(&sides.try_into().unwrap(), &b) >= 0.5
             };
             there += 1;
@@ -217,7 +219,9 @@ fn settings_are_shown_with_where_they_come_from_and_without_passwords() {
     let shown = stdout(&o);
     assert_eq!(o.status.code(), Some(0), "{}", stderr(&o));
     assert!(!shown.contains("hunter2"), "{shown}");
-    let line = |key: &str| shown.lines().find(|l| l.starts_with(key)).unwrap_or_else(|| panic!("{key}: {shown}")).to_owned();
+    let line = |key: &str| {
+        shown.lines().find(|l| l.starts_with(key)).unwrap_or_else(|| panic!("{key}: {shown}")).to_owned()
+    };
     assert!(line("score").starts_with("score = 0.6 ") && line("score").ends_with("# command line"));
     assert!(line("nms").ends_with("c.toml:2"), "{}", line("nms"));
     assert!(line("batch").ends_with("# default"));
@@ -248,7 +252,8 @@ fn it_ends_by_itself_when_told_to() {
 #[test]
 fn who_reads_no_further_ends_it() {
     let mut c = command();
-    let mut child = c.args(["run", SMALL, "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        c.args(["run", SMALL, "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_line(&mut String::new()).unwrap();
     drop(out);
@@ -307,7 +312,9 @@ fn the_service_manager_is_told() {
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut c = command();
-    c.args(["run", "sim:street?size=160x96&fps=20"]).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "2000000");
+    c.args(["run", "sim:street?size=160x96&fps=20"])
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "2000000");
     let running = Running::spawn(c);
     let mut buffer = [0; 500];
     let mut next = || {
@@ -346,7 +353,8 @@ fn the_configuration_is_read_again_and_a_broken_one_refused() {
     let all = lines_of(&at("one.jsonl"), lines_of(&at("one.jsonl"), 1).len() + 3);
     let numbers: Vec<u64> = all.iter().map(|r| r["frame_id"].as_u64().unwrap()).collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-    let lowest = |r: &Value| r["detections"].as_array().unwrap().iter().all(|d| d["score"].as_f64().unwrap() > 0.9);
+    let lowest =
+        |r: &Value| r["detections"].as_array().unwrap().iter().all(|d| d["score"].as_f64().unwrap() > 0.9);
     assert!(all[..2].iter().all(lowest));
 
     // Another source and another sink: the pipeline is rebuilt.
@@ -363,7 +371,10 @@ fn the_configuration_is_read_again_and_a_broken_one_refused() {
     running.signal("-TERM");
     let (status, summary, said, _) = running.end();
     assert_eq!(status.code(), Some(0), "{said}");
-    assert!(summary.lines().any(|l| l.starts_with("a ")) && summary.lines().any(|l| l.starts_with("b ")), "{summary}");
+    assert!(
+        summary.lines().any(|l| l.starts_with("a ")) && summary.lines().any(|l| l.starts_with("b ")),
+        "{summary}"
+    );
 }
 
 fn get(address: &str, path: &str) -> String {
@@ -387,7 +398,11 @@ fn pages_are_served_while_it_runs() {
     lines_of(&dir.path().join("out.jsonl"), 3);
     assert!(get(&address, "/").starts_with("HTTP/1.1 200"));
     let metrics = get(&address, "/metrics");
-    for part in ["saltica_results_total{source_id=\"0\",source=\"gate\"}", "saltica_frame_age_seconds", "saltica_batch_cap"] {
+    for part in [
+        "saltica_results_total{source_id=\"0\",source=\"gate\"}",
+        "saltica_frame_age_seconds",
+        "saltica_batch_cap",
+    ] {
         assert!(metrics.contains(part), "{part}: {metrics}");
     }
     let health = get(&address, "/health");

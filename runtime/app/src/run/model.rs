@@ -443,7 +443,9 @@ impl stage::Decode<Tensors> for Decode {
 fn failed(e: impl std::fmt::Display) -> saltica_pipeline::Error {
     static FAILED: AtomicU64 = AtomicU64::new(0);
     match FAILED.fetch_add(1, Ordering::Relaxed) {
-        n @ 0..5 => log::error!("a frame or batch failed: {e}{}", if n == 4 { " (told no more)" } else { "" }),
+        n @ 0..5 => {
+            log::error!("a frame or batch failed: {e}{}", if n == 4 { " (told no more)" } else { "" })
+        }
         _ => log::debug!("a frame or batch failed: {e}"),
     }
     saltica_pipeline::Error::new(saltica_pipeline::ErrorKind::Image, e.to_string())

@@ -122,6 +122,11 @@ impl SinkSettings {
     pub fn new(address: &str, origin: Origin) -> Result<SinkSettings> {
         Ok(SinkSettings { uri: SinkUri::parse(address)?, origin, text: address.into() })
     }
+
+    /// Whether it writes to stdout.
+    fn is_stdout(&self) -> bool {
+        self.text.split('?').next().is_some_and(|t| t.ends_with(":-"))
+    }
 }
 
 /// What the command line said.
@@ -133,6 +138,8 @@ pub struct Flags {
     pub sources: Vec<String>,
     /// Addresses of sinks; any replace those of the file.
     pub sinks: Vec<String>,
+    /// Whether results go to stdout as well.
+    pub json: bool,
     /// Settings by the name of their row in [`KEYS`].
     pub values: Vec<(&'static str, Value)>,
 }
@@ -207,6 +214,15 @@ impl Settings {
             settings.sinks =
                 flags.sinks.iter().map(|s| SinkSettings::new(s, Origin::Flag)).collect::<Result<_>>()?;
         }
+        if flags.json {
+            if let Some(taken) = settings.sinks.iter().find(|s| s.is_stdout()) {
+                return Err(Error::new(
+                    ErrorKind::Usage,
+                    format!("--json writes to stdout, and so does the sink {}: give one of them", taken.uri),
+                ));
+            }
+            settings.sinks.push(SinkSettings::new("json:-", Origin::Flag)?);
+        }
         if settings.sources.is_empty() {
             let where_ =
                 flags.config.as_ref().map_or_else(String::new, |p| format!(" or in {}", p.display()));
@@ -252,7 +268,7 @@ impl Settings {
 
     /// Whether results go to stdout, so that nothing else may.
     pub fn uses_stdout(&self) -> bool {
-        self.sinks.iter().any(|s| s.text.split('?').next().is_some_and(|t| t.ends_with(":-")))
+        self.sinks.iter().any(SinkSettings::is_stdout)
     }
 
     /// All effective settings as a configuration file, each with where it came from. No passwords are in it.
@@ -301,27 +317,17 @@ impl Settings {
         }
     }
 
-    /// The detector's settings.
+    /// The detector's settings, but for thresholds, which change while it runs.
     ///
     /// # Errors
     /// A size that is none, labels or a description that cannot be read.
     pub fn detector(&self) -> Result<DetectorBuilder> {
-        let mut b = Detector::builder().backend(self.backend()).strict(self.strict).agnostic(self.agnostic);
+        let mut b = Detector::builder().backend(self.backend()).strict(self.strict);
         if let Some(n) = self.threads {
             b = b.threads(n);
         }
         if let Some(n) = self.memory_limit {
             b = b.memory_limit(usize::try_from(n).unwrap_or(usize::MAX));
-        }
-        // Faint objects carry tracks on.
-        if let Some(v) = self.score.or(self.track.then_some(0.1)) {
-            b = b.conf(v);
-        }
-        if let Some(v) = self.nms {
-            b = b.iou(v);
-        }
-        if let Some(v) = self.max_det {
-            b = b.max_det(v);
         }
         if let Some((w, h)) = self.imgsz.as_deref().map(size).transpose()? {
             b = b.size(w, h);
@@ -335,7 +341,7 @@ impl Settings {
         if let Some(path) = &self.spec {
             b = b.spec(ModelSpec::open(Path::new(path))?);
         }
-        Ok(b.classes(&self.classes))
+        Ok(b)
     }
 }
 

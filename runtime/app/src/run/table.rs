@@ -127,7 +127,7 @@ pub const KEYS: &[Key<Settings>] = &[
         name: "score",
         kind: Kind::Number(0.0, 1.0),
         default: "",
-        help: "boxes with a score above this count [default: what suits the model, mostly 0.25; with track 0.1]",
+        help: "boxes with a score above this count [default: what suits the model, mostly 0.25]; with track, fainter ones count where they carry a track on",
         live: true,
         set: |s, v| s.score = v.number().map(|n| n as f32),
     },

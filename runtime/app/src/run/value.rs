@@ -106,15 +106,16 @@ impl Kind {
     pub const PORT: &'static str = ":8080";
 
     /// The name of a flag's value in its help; none for a switch.
-    pub fn placeholder(&self) -> Option<String> {
+    pub fn placeholder(&self) -> Option<&'static str> {
         Some(match self {
-            Kind::Text(_) | Kind::Texts(_) => "TEXT".into(),
-            Kind::Choice(names) => names.join("|"),
-            Kind::Whole(..) | Kind::Number(..) => "N".into(),
+            Kind::Text(_) => "TEXT",
+            Kind::Texts(_) => "TEXT,...",
+            Kind::Choice(_) => "NAME",
+            Kind::Whole(..) | Kind::Number(..) => "N",
             Kind::Switch => return None,
-            Kind::Span(..) => "TIME".into(),
-            Kind::Bytes => "SIZE".into(),
-            Kind::Address => "ADDRESS".into(),
+            Kind::Span(..) => "TIME",
+            Kind::Bytes => "SIZE",
+            Kind::Address => "ADDRESS",
         })
     }
 

@@ -7,8 +7,8 @@ use saltica_tensor::PixelFormat;
 
 use super::sim::{FrameBuf, Sim, SimClip, SimSpec};
 use super::{Next, Opened, Source, SourceUri};
-use crate::{Error, ErrorKind, Result};
 use crate::frame::{Frame, FrameFormat, Pool, monotonic};
+use crate::{Error, ErrorKind, Result};
 
 /// Frames of a [`Sim`], numbered by their `sequence`, in buffers that go round.
 #[derive(Debug)]
