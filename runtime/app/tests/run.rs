@@ -187,7 +187,7 @@ fn several_sources_and_one_that_cannot_be_read() {
 #[test]
 fn mistakes_are_told_and_nothing_runs() {
     assert!(error(&[]).contains("no source is given"));
-    assert!(error(&["smi:street"]).contains("did you mean 'sim'"));
+    assert!(error(&["sin:street"]).contains("did you mean 'sim'"));
     assert!(error(&["sim:street", "--score", "2"]).contains("a number from 0 to 1 expected"));
     assert!(error(&["sim:street", "--scroe", "0.2"]).contains("--score"));
     assert!(error(&["sim:street", "--sink", "jsno:-"]).contains("did you mean 'json'"));
@@ -229,7 +229,7 @@ fn settings_are_shown_with_where_they_come_from_and_without_passwords() {
     for args in [
         &["rtsp://me:hunter2@host/s#latncy=1"][..],
         &["sim:street", "--sink", "mqtt://me:hunter2@host/t?qso=1"],
-        &["sim:street", "--sink", "mqtt://me:hunter2@host"],
+        &["sim:street", "--sink", "mqtt://me:hunter2@host/t?qos=7"],
     ] {
         let e = error(args);
         assert!(!e.contains("hunter2"), "{e}");
@@ -245,8 +245,10 @@ fn it_ends_by_itself_when_told_to() {
     let o = saltica(["run", "sim:street?size=160x96&fps=20", "--duration", "300ms"]);
     assert_eq!(o.status.code(), Some(0), "{}", stderr(&o));
     assert!(stdout(&o).contains("produced") && stdout(&o).contains(" results in "), "{}", stdout(&o));
-    let o = saltica(["run", SMALL, "--max-frames", "2", "--quiet"]);
-    assert_eq!((o.status.code(), stdout(&o), stderr(&o)), (Some(0), String::new(), String::new()));
+    let o = saltica(["run", SMALL, "--max-frames", "2", "--batch", "1", "--quiet"]);
+    assert_eq!((o.status.code(), stdout(&o)), (Some(0), String::new()));
+    // A machine that hardly runs may have to leave a thread behind, and is told so.
+    assert!(stderr(&o).lines().all(|l| l.contains("left behind")), "{}", stderr(&o));
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Live {
     pub(super) fn check(settings: &Settings) -> Result<()> {
         make_sources(settings)?;
         for sink in &settings.sinks {
-            sink.uri.plan(SinkPlan::default())?;
+            sink.uri.plan(SinkPlan::default()).map_err(|e| sink.origin.of(e.into()))?;
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Live {
         let mut sinks: Vec<(Box<dyn Sink>, SinkPlan)> = Vec::new();
         for s in &settings.sinks {
             let plan = s.uri.plan(SinkPlan { keep, ..SinkPlan::default() })?;
-            let sink = s.uri.sink()?;
+            let sink = s.uri.sink().map_err(|e| s.origin.of(e.into()))?;
             sinks.push((
                 match most {
                     Some(left) => Box::new(Limited { sink, left }),
@@ -163,7 +163,7 @@ fn make_sources(settings: &Settings) -> Result<Sources> {
             plan.keep = Keep::All;
         }
         plan.keep = s.keep.unwrap_or(plan.keep);
-        Ok((s.uri.source()?, plan))
+        Ok((s.uri.source().map_err(|e| s.origin.of(e.into()))?, plan))
     };
     settings.sources.iter().map(make).collect()
 }

@@ -10,6 +10,7 @@
 mod file;
 mod live;
 pub mod model;
+mod restarts;
 pub mod settings;
 mod signals;
 pub mod status;

@@ -28,6 +28,8 @@ const ROUND: usize = 3;
 const PAYS: f64 = 0.02;
 /// Score of objects that may carry a track on.
 const FAINT: f32 = 0.1;
+/// A batch that takes longer is not kept beside smaller ones: the program could not end in time.
+const LONGEST: Duration = Duration::from_millis(400);
 /// How long each batch size is measured.
 const MEASURE: Duration = Duration::from_millis(300);
 
@@ -140,17 +142,24 @@ impl Engine {
         if fixed.is_none() && sizes.last().is_some_and(|last| *last < most) {
             sizes.push(most);
         }
-        let (mut measured, mut reports, mut used) = (Vec::new(), Vec::new(), 0);
+        // Bytes of the executors so far, and of one picture's places in all batches that go round.
+        let (mut used, mut round) = (0, 0);
+        let (mut measured, mut reports) = (Vec::new(), Vec::new());
         for size in sizes {
             let plan = self.plan(size)?;
             let report = plan.report.clone();
             let work = (report.arena_bytes + report.scratch_bytes) as u64;
             // The first size is the session's to refuse, with its arithmetic.
-            if !measured.is_empty() && used + work + report.weight_bytes as u64 > limit {
-                log::info!("batches of {size} do not fit into {limit} bytes");
+            let needed = used + work + report.weight_bytes as u64 + size as u64 * round;
+            if !measured.is_empty() && needed > limit {
+                log::info!("batches of {size} would need {needed} bytes, the limit is {limit}");
                 break;
             }
             let executor = plan.load()?;
+            let facts = executor.input_fact(0).into_iter();
+            let facts = facts.chain((0..executor.outputs()).filter_map(|i| executor.output_fact(i)));
+            let io: usize = facts.map(|f| f.shape.elements() * f.dtype.size()).sum();
+            round = (io / size * ROUND) as u64;
             if !self.stays_apart(&executor, size) {
                 if measured.is_empty() && size > 1 {
                     return Err(Error::new(
@@ -166,7 +175,7 @@ impl Engine {
             let took = self.time(size)?;
             let each = |(n, t): &(usize, Duration)| t.as_secs_f64() / *n as f64;
             let best = measured.iter().map(each).fold(f64::INFINITY, f64::min);
-            if each(&(size, took)) > best * (1.0 - PAYS) {
+            if each(&(size, took)) > best * (1.0 - PAYS) || (!measured.is_empty() && took > LONGEST) {
                 self.ready.pop();
                 break;
             }

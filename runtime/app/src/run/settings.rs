@@ -47,6 +47,16 @@ pub enum Origin {
     Flag,
 }
 
+impl Origin {
+    /// An error about what stands there: file and line go before it.
+    pub(super) fn of(&self, e: Error) -> Error {
+        match self {
+            Origin::File(..) => Error::new(e.kind(), format!("{self}: {e}")),
+            _ => e,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -46,7 +46,10 @@ impl Counts {
                 _ => drop(fate.name(), n),
             }
         }
-        Counts { produced: s.frames + s.all_dropped() - within, answered, dropped }
+        // What had no time to reach the ring when it was stopped is counted as dropped alone.
+        let told = answered + dropped.values().sum::<u64>();
+        let produced = (s.frames + s.all_dropped()).saturating_sub(within).max(told);
+        Counts { produced, answered, dropped }
     }
 
     /// Adds another pipeline's counts.

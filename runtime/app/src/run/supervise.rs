@@ -1,6 +1,5 @@
 //! From settings to the end: starts the pipeline, watches it, rebuilds it, stops it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,10 +9,12 @@ use saltica_pipeline::source::State;
 
 use super::live::{Current, Live};
 use super::model::Engine;
+use super::restarts::Restarts;
 use super::settings::{Flags, Settings};
 use super::signals::Signals;
 use super::status::{Counts, Now, Rates, RunRecord, SourceRecord};
 use super::tally::Tally;
+use super::value::Value;
 use crate::models::Model;
 use crate::{Error, ErrorKind, Result};
 
@@ -99,8 +100,7 @@ pub fn run(flags: &Flags, tell: &mut dyn Tell) -> Result<Outcome> {
         past: Vec::new(),
         results: 0,
         hung: Vec::new(),
-        restarted: VecDeque::new(),
-        restarts: 0,
+        restarts: Restarts::default(),
         reloads: 0,
         started: Instant::now(),
         notifier: Notifier::from_env(),
@@ -149,9 +149,7 @@ struct Runner<'a> {
     /// Their results.
     results: u64,
     hung: Vec<String>,
-    /// When the pipeline was rebuilt lately.
-    restarted: VecDeque<Instant>,
-    restarts: u64,
+    restarts: Restarts,
     reloads: u64,
     started: Instant,
     notifier: Notifier,
@@ -162,8 +160,7 @@ struct Runner<'a> {
 impl Runner<'_> {
     fn run(mut self) -> Result<Outcome> {
         let (mut seen, mut rates, mut told) = (0, Rates::default(), Instant::now());
-        loop {
-            let Some(live) = &self.live else { break };
+        while let Some(live) = &self.live {
             let over = live.pipeline().wait(TICK);
             let results = self.results + live.pipeline().results();
             if results > seen {
@@ -210,7 +207,7 @@ impl Runner<'_> {
         let record = RunRecord {
             model: self.model.to_string(),
             seconds: self.started.elapsed().as_secs_f64(),
-            restarts: self.restarts,
+            restarts: self.restarts.all,
             reloads: self.reloads,
             stop_ms,
             hung: std::mem::take(&mut self.hung),
@@ -262,23 +259,19 @@ impl Runner<'_> {
 
     /// Rebuilds the pipeline and the model, as long as that does not happen too often.
     fn restart(&mut self, why: &str) -> Result<()> {
-        let window = self.settings.restart_window;
-        self.restarted.retain(|at| at.elapsed() <= window);
+        let (most, window) = (self.settings.restarts, self.settings.restart_window);
         self.stop();
-        if self.restarted.len() >= self.settings.restarts {
+        if !self.restarts.take(Instant::now(), most, window) {
             self.notifier.stopping();
             return Err(Error::new(
                 ErrorKind::Run,
                 format!(
-                    "{why}; the pipeline was rebuilt {} times within {:.0} s already: giving up",
-                    self.restarted.len(),
-                    window.as_secs_f64()
+                    "{why}; the pipeline may be rebuilt {most} times within {}: giving up",
+                    Value::Span(window)
                 ),
             ));
         }
         self.tell.warn(&format!("{why}: the pipeline is rebuilt"));
-        self.restarted.push_back(Instant::now());
-        self.restarts += 1;
         // Whatever the old one held (a lock, a device) may be what hangs.
         self.engine = Engine::load(&self.model, &self.settings)?;
         self.start()
