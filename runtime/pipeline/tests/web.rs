@@ -288,6 +288,10 @@ fn odd_requests_are_refused() {
         (format!("POST / HTTP/1.1\r\n{host}\r\n"), 405),
         (format!("DELETE /metrics HTTP/1.1\r\n{host}\r\n"), 405),
         (format!("GET / HTTP/1.1\r\n{host}Content-Length: 5\r\n\r\nhello"), 413),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: 0\r\nContent-Length: 0\r\n\r\n"), 400),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello"), 400),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: +0\r\n\r\n"), 413),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: 0\r\nConnection: close\r\n\r\n"), 200),
         (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 413),
         (format!("GET / HTTP/1.1\r\n{host}{}\r\n", "X: y\r\n".repeat(100)), 431),
         (format!("GET /{} HTTP/1.1\r\n{host}\r\n", "a".repeat(20_000)), 431),
@@ -303,6 +307,28 @@ fn odd_requests_are_refused() {
     ] {
         assert_eq!(p.status(&request), status, "{request:?}");
     }
+}
+
+#[test]
+fn the_head_of_a_stream_ends_and_a_source_named_twice_is_looked_at_once() {
+    // Were the connection kept open, it would end only after this time.
+    let p = program(Limits { head: Duration::from_secs(3600), ..Limits::default() });
+    for path in ["/api/stream", "/source/0.mjpeg"] {
+        let all = p.raw(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+        let text = String::from_utf8(all).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("\r\n\r\n"), "{text}");
+        assert!(text.contains("Connection: close"), "{text}");
+    }
+    let mut s = p.connect();
+    s.write_all(b"GET /api/stream?source=1,1,1,0,1 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    // The first status comes when it looks.
+    let (mut all, mut block) = (Vec::new(), [0; 1024]);
+    while !String::from_utf8_lossy(&all).contains("\r\n\r\n{\"type\":\"status\"") {
+        let n = s.read(&mut block).unwrap();
+        assert!(n > 0, "the stream ended");
+        all.extend_from_slice(&block[..n]);
+    }
+    assert_eq!(p.preview.viewers(), 2);
 }
 
 #[test]

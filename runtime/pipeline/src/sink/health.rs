@@ -197,6 +197,7 @@ mod tests {
             taken: 0,
             dropped: 0,
             failed: 0,
+            lost: 0,
             waiting: 0,
             busy: Duration::ZERO,
             broken,

@@ -26,7 +26,9 @@ mod hub;
 pub mod lines;
 pub mod metrics;
 pub mod mqtt;
+mod pace;
 pub mod pictures;
+mod report;
 mod result;
 mod uri;
 pub mod video;
@@ -40,7 +42,8 @@ pub use annotate::Annotated;
 pub use feed::Feed;
 pub use health::{Health, HealthReport, HealthState, Reason};
 pub(crate) use hub::describe;
-pub use hub::{SinkPlan, SinkReport, SinkState, Sinks};
+pub use hub::{SinkPlan, Sinks};
+pub use report::{SinkReport, SinkState};
 pub use result::{FrameResult, Object, Picture, Recycler, SCHEMA, StageTimes, Track};
 pub use uri::{SCHEMES, Scheme, SinkUri};
 
@@ -73,6 +76,11 @@ pub trait Sink: Send {
     /// As [`Sink::accept`].
     fn idle(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// Results that it took and that were lost later: given up before a receiver confirmed them.
+    fn lost(&self) -> u64 {
+        0
     }
 
     /// The end: writes out what it holds and lets go.

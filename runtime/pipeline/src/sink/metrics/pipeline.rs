@@ -240,6 +240,7 @@ pub fn sinks(out: &mut Scrape, reports: &[SinkReport]) {
             ("saltica_sink_results_total", "Results that a sink took.", r.taken),
             ("saltica_sink_dropped_total", "Results dropped because a sink was too slow.", r.dropped),
             ("saltica_sink_failed_total", "Results that a sink could not take.", r.failed),
+            ("saltica_sink_lost_total", "Results that a sink took and that were lost later.", r.lost),
         ] {
             out.counter(name, help, &labels, value as f64);
         }
@@ -299,6 +300,7 @@ mod tests {
             taken: 7,
             dropped: 1,
             failed: 0,
+            lost: 0,
             waiting: 2,
             busy: Duration::ZERO,
             broken: false,

@@ -91,7 +91,7 @@ impl Site {
 
     fn stream(self: &Arc<Site>, preview: &Arc<Preview>, request: &Request) -> Answer {
         let all = preview.sources();
-        let wanted: Vec<SourceId> = match request.value("source") {
+        let mut wanted: Vec<SourceId> = match request.value("source") {
             Some(list) => list
                 .split(',')
                 .filter_map(|n| n.parse().ok())
@@ -100,6 +100,9 @@ impl Site {
                 .collect(),
             None => (0..all as u32).map(SourceId).collect(),
         };
+        // Who names one twice looks at it once.
+        wanted.sort_unstable();
+        wanted.dedup();
         if wanted.is_empty() {
             return Answer::error(404, "no such source");
         }
