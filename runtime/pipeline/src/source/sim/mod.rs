@@ -35,7 +35,7 @@ mod truth;
 mod world;
 
 pub use clip::SimClip;
-pub use coco::{CocoOptions, CocoSummary, Picture, write_coco};
+pub use coco::{CocoOptions, CocoSummary, Picture, Step, write_coco};
 pub use frame::{FrameBuf, Sim};
 pub use index::{INDEX_SIZE, MAX_INDEX, read_index};
 
