@@ -16,6 +16,7 @@ mod backdrop;
 mod camera;
 mod clip;
 mod coco;
+mod cull;
 mod draw;
 mod effects;
 mod facade;
