@@ -10,7 +10,8 @@
 //!    waiting and every expected frame in time. Waiting longer would only make answers older.
 //! 3. When it does not, the choices are played forward and the one that loses least is taken (`plan.rs`): fewer frames, so
 //!    that the oldest make it; more, without the oldest; or a wait for the next expected frames.
-//! 4. What cannot be answered in time is not run. Every frame comes out once: in a batch, or from [`Batcher::shed`] with
+//! 4. What cannot be answered in time is not run, but for one frame a second where nothing can be: run times that were measured too
+//!    long would never be put right otherwise. Every frame comes out once: in a batch, or from [`Batcher::shed`] with
 //!    the [`Reason`].
 //!
 //! It is a state machine without threads: [`simulate`] plays hours of arrivals through it in virtual time and compares it
