@@ -15,6 +15,7 @@ pub mod batch;
 pub mod clock;
 mod error;
 pub mod frame;
+mod lane;
 pub mod process;
 pub mod ring;
 pub mod sink;
