@@ -246,7 +246,8 @@ impl SourceUri {
     pub fn plan(&self) -> Plan {
         let (o, plain) = (&self.options, Plan::default());
         let live = self.scheme.live;
-        let keep = o.keep.unwrap_or(if live { Keep::Latest } else { Keep::All });
+        // Nobody is lost who waits: what comes as fast as it is used is used.
+        let keep = o.keep.unwrap_or(if live && o.pace != Some(false) { Keep::Latest } else { Keep::All });
         Plan {
             keep,
             capacity: o.queue.unwrap_or(FrameRing::CAPACITY),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::health::{Fate, Pulse};
+use super::health::{Fate, Fates, Pulse};
 use super::roll::Roll;
 use super::workers::Shared;
 use crate::clock::{Clock, RealClock};
@@ -19,6 +19,13 @@ pub struct Monitor {
     pub(super) sinks: Arc<Sinks>,
     pub(super) pulses: [Arc<Pulse>; 3],
     pub(super) roll: Arc<Roll>,
+}
+
+impl Monitor {
+    /// What became of the frames of a source, also when the pipeline has been stopped.
+    pub fn fates(&self, source: usize) -> Option<&Fates> {
+        self.shared.sources.get(source).map(|s| &s.fates)
+    }
 }
 
 impl Reports for Monitor {
