@@ -90,11 +90,6 @@ impl Folder {
 
 /// Maps a regular file. Anything else (a pipe would block) is an error before it is opened.
 pub(super) fn map(path: &Path) -> Result<Bytes> {
-    let io = |what: String| Error::new(ErrorKind::Io, what);
-    let meta = std::fs::metadata(path).map_err(|e| io(format!("{}: {e}", path.display())))?;
-    if !meta.is_file() {
-        return Err(io(format!("{}: not a regular file", path.display())));
-    }
-    let file = MappedFile::open(path).map_err(|e| io(e.to_string()))?;
+    let file = MappedFile::open(path).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
     Ok(Bytes::from_owner(file))
 }

@@ -67,6 +67,11 @@ pub struct Simulator {
 }
 
 impl Simulator {
+    /// Whether the next frame of this camera takes no longer than others.
+    pub fn is_open(&self, spec: &SimSpec) -> bool {
+        self.open.as_ref().is_some_and(|s| s.spec() == spec)
+    }
+
     /// Draws frame `number` into the memory of `used`, a picture that is done with.
     ///
     /// # Errors

@@ -219,7 +219,7 @@ fn a_transfer_that_breaks_goes_on_from_its_end() {
     let server =
         Server::new(|n, r, to| if n == 0 { cut(&content(), 100_000, to) } else { serve(&content(), r, to) });
     let pulled = pull(dir.path(), &server).unwrap();
-    assert_eq!((pulled.transferred, pulled.resumed), (300_000, 100_000));
+    assert_eq!((pulled.transferred, pulled.resumed), (300_000, 0), "all of it came in this pull");
     let again = &server.requests()[1];
     assert_eq!((again.start(), again.header("if-range")), (Some(100_000), Some("\"v1\"")));
 }
@@ -245,7 +245,24 @@ fn the_next_command_goes_on_where_the_last_one_gave_up() {
         _ => serve(&content(), r, to),
     });
     assert!(pull(dir.path(), &same).unwrap_err().to_string().contains("503"));
-    assert_eq!(pull(dir.path(), &same).unwrap().resumed, 70_000);
+    let pulled = pull(dir.path(), &same).unwrap();
+    assert_eq!((pulled.transferred, pulled.resumed), (230_000, 70_000));
+
+    // What the last pull left counts, what this one fetched before it broke does not.
+    std::fs::remove_file(file(dir.path())).unwrap();
+    let twice = Server::new(|n, r, to| match n {
+        0 => cut(&content(), 70_000, to),
+        4 => {
+            let range = "Content-Range: bytes 70000-299999/300000".into();
+            send(to, "206 Partial Content", &[range, length(230_000)], &content()[70_000..100_000]);
+        }
+        1..4 => send(to, "503 Service Unavailable", &[length(0)], b""),
+        _ => serve(&content(), r, to),
+    });
+    assert!(pull(dir.path(), &twice).unwrap_err().to_string().contains("503"));
+    let pulled = pull(dir.path(), &twice).unwrap();
+    assert_eq!((pulled.transferred, pulled.resumed), (230_000, 70_000));
+    assert_eq!(twice.requests()[5].start(), Some(100_000));
 }
 
 #[test]
@@ -386,6 +403,8 @@ fn what_is_not_there_is_not_asked_for_again_and_what_is_ill_is() {
         ("500 Internal Server Error", 4),
         ("502 Bad Gateway", 4),
         ("429 Too Many Requests", 4),
+        ("408 Request Timeout", 4),
+        ("425 Too Early", 4),
     ] {
         let server = Server::new(move |_, _, to| send(to, status, &[length(0)], b""));
         assert_eq!(fails(&server, status), requests, "{status}");
@@ -434,7 +453,9 @@ fn silence_ends() {
         _ => serve(&content(), r, to),
     });
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(pull_within(dir.path(), &stalls, Duration::from_secs(1)).unwrap().resumed, 123_456);
+    let pulled = pull_within(dir.path(), &stalls, Duration::from_secs(1)).unwrap();
+    assert_eq!((pulled.transferred, pulled.resumed), (300_000, 0), "no byte came twice");
+    assert_eq!(stalls.requests()[2].start(), Some(123_456));
     // A slow server is no silent one: longer than the timeout in all, never between two pieces.
     let slow = Server::new(|_, _, to| {
         cut(&content(), 1, to);
@@ -691,5 +712,90 @@ fn agrees(e: &Entry, d: &Detector) {
     assert_eq!(d.head().spec().input_spec().to_string(), e.preprocessing, "{}", e.name);
     if let Some(size) = e.input {
         assert_eq!(d.head().input(), size, "{}", e.name);
+    }
+}
+
+#[test]
+fn only_files_are_taken_for_models() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::new(|_, r, to| serve(&content(), r, to));
+    for (place, what) in [("yunet.onnx", "pipe"), ("yunet.onnx", "folder")] {
+        let path = dir.path().join(place);
+        if what == "pipe" {
+            assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        } else {
+            std::fs::create_dir(&path).unwrap();
+        }
+        let said = format!("yunet.onnx is a {what}, not the model's file");
+        let listed = Schema::load().check(&stdout(&models(dir.path(), &["list", "--json"])));
+        let yunet = listed.iter().find(|r| r["name"] == "yunet").unwrap();
+        assert!(yunet["problem"].as_str().unwrap().contains(&said), "{yunet}");
+        let o = command()
+            .args(["detect", "-m", "yunet", "sim:", "--no-save"])
+            .env("SALTICA_MODELS", dir.path())
+            .output()
+            .unwrap();
+        assert!(o.status.code() == Some(2) && stderr(&o).contains(&said), "{}", stderr(&o));
+        let url = format!("{}/m.onnx", server.address);
+        let o = models(dir.path(), &["pull", "yunet", "--url", &url]);
+        assert!(o.status.code() == Some(2) && stderr(&o).contains(&format!("is a {what}")), "{}", stderr(&o));
+        drop((std::fs::remove_file(&path), std::fs::remove_dir(&path)));
+    }
+    assert!(server.requests().is_empty(), "nothing is fetched for a place that is taken");
+    let fifo = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let o = command().args(["detect", "sim:", "--no-save", "-m"]).arg(&fifo).output().unwrap();
+    assert!(o.status.code() == Some(2) && stderr(&o).contains("not a regular file"), "{}", stderr(&o));
+}
+
+#[test]
+fn links_lead_no_bytes_elsewhere() {
+    let server = Server::new(|_, r, to| serve(&content(), r, to));
+    for place in [".yolox-nano.onnx.part", ".yolox-nano.onnx.part.json"] {
+        for target in ["mine", "nothing"] {
+            let dir = tempfile::tempdir().unwrap();
+            let mine = dir.path().join("mine");
+            std::fs::write(&mine, "precious").unwrap();
+            std::os::unix::fs::symlink(dir.path().join(target), dir.path().join(place)).unwrap();
+            let e = puller(dir.path(), &server).pull(&entry(&content()), |_| {}).unwrap_err().to_string();
+            assert!(e.contains(place) && e.contains("move it away"), "{e}");
+            assert_eq!(std::fs::read(&mine).unwrap(), b"precious");
+            assert!(!dir.path().join("nothing").exists());
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let part = dir.path().join(".yolox-nano.onnx.part");
+    assert!(std::process::Command::new("mkfifo").arg(&part).status().unwrap().success());
+    let e = puller(dir.path(), &server).pull(&entry(&content()), |_| {}).unwrap_err().to_string();
+    assert!(e.contains("no regular file"), "{e}");
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn what_is_told_fits_to_what_was_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = models(dir.path(), &["pull", "nope"]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(stderr(&o).contains("Known models: saltica-nano"), "{}", stderr(&o));
+    assert!(!stderr(&o).contains("file"), "files cannot be pulled: {}", stderr(&o));
+    let pulled = &Schema::load().check(&stdout(&models(dir.path(), &["pull", "saltica-nano", "--json"])))[0];
+    assert_eq!((&pulled["name"], &pulled["built_in"]), (&"saltica-nano".into(), &true.into()));
+    assert!(pulled["path"].is_null() && pulled["url"].is_null());
+
+    let wrong = dir.path().join("wrong");
+    let detect = |name: &str| {
+        let mut c = command();
+        c.args(["detect", "sim:", "--no-save", "-m", name]).env("SALTICA_MODELS", &wrong);
+        stderr(&c.output().unwrap())
+    };
+    for kind in ["is not there", "is no folder"] {
+        for name in ["yunet", "mine"] {
+            let e = detect(name);
+            assert!(e.contains(wrong.to_str().unwrap()), "{name}: {e}");
+        }
+        let listed = models(&wrong, &["list"]);
+        let said = format!("{}, which SALTICA_MODELS names, {kind}", wrong.display());
+        assert!(listed.status.code() == Some(0) && stderr(&listed).contains(&said), "{}", stderr(&listed));
+        std::fs::write(&wrong, "").unwrap();
     }
 }

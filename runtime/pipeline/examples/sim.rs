@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use saltica_pipeline::source::sim::{CocoOptions, FrameBuf, Sim, SimSpec, write_coco};
+use saltica_pipeline::source::sim::{CocoOptions, FrameBuf, Sim, SimSpec, Step, write_coco};
 
 type Anything = Box<dyn std::error::Error>;
 
@@ -49,10 +49,9 @@ fn run() -> Result<(), Anything> {
         for (k, s) in specs.iter_mut().enumerate() {
             s.seed += k as u64;
         }
-        write_coco(&specs, &options, &dir, |done, total| {
-            if done % 50 == 0 || done == total {
-                eprint!("\r{done}/{total}");
-            }
+        write_coco(&specs, &options, &dir, |step| match step {
+            Step::Written(done, total) if done % 50 == 0 || done == total => eprint!("\r{done}/{total}"),
+            _ => {}
         })?;
         eprintln!();
         return Ok(());

@@ -1,8 +1,9 @@
 //! What the stages add to a frame's way, with a simulated camera and a model that only sleeps:
 //! `cargo run --release -p saltica-pipeline --example stage_overhead -- [MODEL_MS] [SECONDS]`.
 //!
-//! Overhead is the age of an answer less what preparing, running and decoding took. A model slower than the camera adds the
-//! wait for the run before, which is not overhead of the stages: choose one that keeps up.
+//! Overhead is the age of a result less what preparing, running and decoding took: the wait until the batch thread takes the
+//! frame, and the ways between the threads. A frame counts as captured when it is drawn. A model slower than the camera adds
+//! the wait for the run before, which is not overhead of the stages: choose one that keeps up.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -10,11 +11,11 @@ use std::time::Duration;
 
 use saltica_pipeline::Result;
 use saltica_pipeline::batch::BatcherConfig;
-use saltica_pipeline::frame::{Frame, SourceId};
+use saltica_pipeline::frame::{Frame, SourceId, monotonic};
 use saltica_pipeline::ring::Bell;
 use saltica_pipeline::sink::metrics::{PipelineMetrics, Registry};
 use saltica_pipeline::sink::{Feed, Flow, FrameResult, Sink, SinkPlan, Sinks};
-use saltica_pipeline::source::{SourceUri, Supervisor};
+use saltica_pipeline::source::{Next, Opened, Source, SourceUri, Supervisor};
 use saltica_pipeline::stage::{Decode, Fate, Infer, Model, Pipeline, PipelineConfig, Prepare};
 use saltica_vision::Detections;
 
@@ -39,8 +40,30 @@ impl Decode<()> for Sleeper {
     }
 }
 
-/// Ages and overheads of all answers.
-struct Notes(Arc<Mutex<Vec<(Duration, Duration)>>>);
+/// A camera whose pictures are there when they are drawn: that is no work of the stages.
+#[derive(Debug)]
+struct Drawn(Box<dyn Source>);
+
+impl Source for Drawn {
+    fn open(&mut self, within: Duration) -> Result<Opened> {
+        self.0.open(within)
+    }
+
+    fn next(&mut self, wait: Duration) -> Result<Next> {
+        let mut next = self.0.next(wait)?;
+        if let Next::Frame(frame) = &mut next {
+            frame.captured = monotonic();
+        }
+        Ok(next)
+    }
+
+    fn close(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Age, overhead, and how much of that is the wait until the frame is taken, of all results.
+struct Notes(Arc<Mutex<Vec<[Duration; 3]>>>);
 
 impl Sink for Notes {
     fn name(&self) -> &str {
@@ -50,7 +73,7 @@ impl Sink for Notes {
     fn accept(&mut self, r: &FrameResult) -> Result<Flow> {
         let work = r.times.preprocess + r.times.infer + r.times.postprocess;
         if let Ok(mut notes) = self.0.lock() {
-            notes.push((r.age, r.age.saturating_sub(work)));
+            notes.push([r.age, r.age.saturating_sub(work), r.times.wait]);
         }
         Ok(Flow::More)
     }
@@ -66,7 +89,13 @@ fn main() -> Result<()> {
     let (model_ms, seconds) = (number(5.0), number(10.0));
     let bell = Bell::new();
     let uri = SourceUri::parse("sim:street?size=320x192&fps=30")?;
-    let source = Supervisor::start(uri.source()?, SourceId(0), uri.name(), uri.plan(), Arc::clone(&bell))?;
+    let source = Supervisor::start(
+        Box::new(Drawn(uri.source()?)),
+        SourceId(0),
+        uri.name(),
+        uri.plan(),
+        Arc::clone(&bell),
+    )?;
     let sleeper = || Box::new(Sleeper(Duration::from_secs_f64(model_ms / 1e3)));
     let model = Model {
         sizes: Vec::new(),
@@ -105,7 +134,8 @@ fn main() -> Result<()> {
             |p: f64| values.get(((values.len().max(1) - 1) as f64 * p) as usize).copied().unwrap_or_default();
         format!("p50 {:.2?}, p95 {:.2?}, p99 {:.2?}", at(0.5), at(0.95), at(0.99))
     };
-    println!("age:      {}", part(notes.iter().map(|n| n.0).collect()));
-    println!("overhead: {}", part(notes.iter().map(|n| n.1).collect()));
+    for (k, what) in ["age", "overhead", "  of it waiting"].into_iter().enumerate() {
+        println!("{:16}{}", format!("{what}:"), part(notes.iter().map(|n| n[k]).collect()));
+    }
     Ok(())
 }

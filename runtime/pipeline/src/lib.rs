@@ -16,6 +16,7 @@ pub mod batch;
 pub mod clock;
 mod error;
 pub mod frame;
+mod lane;
 pub mod process;
 pub mod ring;
 pub mod sink;

@@ -3,12 +3,12 @@
 //! Latest wins: when the ring is full the oldest frame makes room, is counted, and its buffer goes back to the driver at
 //! once. With [`Keep::All`] the source waits instead (files do). Nothing is allocated after a ring is made.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::frame::{Frame, lock};
+use crate::lane::Lane;
 
 /// What happens when frames come faster than they are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +19,17 @@ pub enum Keep {
     All,
 }
 
-/// What a ring's [`Ring::push`](FrameRing::push) did.
+/// What became of something that was put into a queue, such as a frame into a ring.
 #[derive(Debug)]
-pub enum Pushed {
-    /// The frame waits in the ring.
+pub enum Pushed<T = Frame> {
+    /// It waits there.
     Kept,
-    /// It does, and the oldest one made room.
-    Replaced,
-    /// There was no room within the time given ([`Keep::All`]): the frame is handed back.
-    Full(Frame),
-    /// The ring is closed: the frame is handed back.
-    Closed(Frame),
+    /// It does, and the oldest one, which this is, made room.
+    Replaced(T),
+    /// There was no room within the time given ([`Keep::All`]): it is handed back.
+    Full(T),
+    /// The queue is closed: it is handed back.
+    Closed(T),
 }
 
 /// Wakes a thread that waits on several rings at once.
@@ -73,19 +73,11 @@ impl Bell {
 /// A bounded queue of frames between one source's thread and its users.
 #[derive(Debug)]
 pub struct FrameRing {
-    inner: Mutex<Inner>,
-    changed: Condvar,
-    capacity: usize,
+    frames: Lane<Frame>,
     keep: Keep,
     pushed: AtomicU64,
     replaced: AtomicU64,
     bell: Arc<Bell>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    frames: VecDeque<Frame>,
-    closed: bool,
 }
 
 impl FrameRing {
@@ -94,94 +86,44 @@ impl FrameRing {
 
     /// A ring of `capacity` frames (1 to 64), which rings `bell` for each frame and when it closes.
     pub fn new(capacity: usize, keep: Keep, bell: Arc<Bell>) -> Arc<FrameRing> {
-        let capacity = capacity.clamp(1, 64);
-        Arc::new(FrameRing {
-            inner: Mutex::new(Inner { frames: VecDeque::with_capacity(capacity), closed: false }),
-            changed: Condvar::new(),
-            capacity,
-            keep,
-            pushed: AtomicU64::new(0),
-            replaced: AtomicU64::new(0),
-            bell,
-        })
+        let (pushed, replaced) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(FrameRing { frames: Lane::new(capacity.clamp(1, 64)), keep, pushed, replaced, bell })
     }
 
-    /// Puts a frame in. With [`Keep::All`] waits for room, at most `wait`.
+    /// Puts a frame in. With [`Keep::All`] waits for room, at most `wait`. One that made room is handed back, to be given back
+    /// to its driver.
     pub fn push(&self, frame: Frame, wait: Duration) -> Pushed {
-        let mut inner = lock(&self.inner);
-        let mut old = None;
-        if inner.closed {
-            return Pushed::Closed(frame);
-        }
-        if inner.frames.len() >= self.capacity {
-            match self.keep {
-                Keep::Latest => old = inner.frames.pop_front(),
-                Keep::All => {
-                    let deadline = Instant::now() + wait;
-                    while inner.frames.len() >= self.capacity && !inner.closed {
-                        let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
-                        let Some(left) = left else { return Pushed::Full(frame) };
-                        inner =
-                            self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
-                    }
-                    if inner.closed {
-                        return Pushed::Closed(frame);
-                    }
-                }
-            }
-        }
-        inner.frames.push_back(frame);
-        drop(inner);
-        self.pushed.fetch_add(1, Ordering::Relaxed);
-        self.changed.notify_all();
-        self.bell.ring();
-        // Given back outside the lock: queueing a driver's buffer is a system call.
-        match old.map(drop) {
-            None => Pushed::Kept,
-            Some(()) => {
+        let pushed = self.frames.push(frame, self.keep, wait);
+        match &pushed {
+            Pushed::Kept => {}
+            Pushed::Replaced(_) => {
                 self.replaced.fetch_add(1, Ordering::Relaxed);
-                Pushed::Replaced
             }
+            Pushed::Full(_) | Pushed::Closed(_) => return pushed,
         }
+        self.pushed.fetch_add(1, Ordering::Relaxed);
+        self.bell.ring();
+        pushed
     }
 
     /// The oldest waiting frame, at once.
     pub fn try_pop(&self) -> Option<Frame> {
-        let frame = lock(&self.inner).frames.pop_front();
-        if frame.is_some() {
-            self.changed.notify_all();
-        }
-        frame
+        self.frames.pop(Duration::ZERO)
     }
 
     /// The oldest waiting frame; waits at most `wait` for one. None when none came or the ring is closed and empty.
     pub fn pop(&self, wait: Duration) -> Option<Frame> {
-        let deadline = Instant::now() + wait;
-        let mut inner = lock(&self.inner);
-        loop {
-            if let Some(frame) = inner.frames.pop_front() {
-                drop(inner);
-                self.changed.notify_all();
-                return Some(frame);
-            }
-            let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
-            match left {
-                Some(left) if !inner.closed => {
-                    inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
-                }
-                _ => return None,
-            }
-        }
+        self.frames.pop(wait)
     }
 
     /// When the oldest waiting frame was captured.
     pub fn oldest(&self) -> Option<Duration> {
-        lock(&self.inner).frames.front().map(|f| f.captured)
+        self.frames.oldest(|f| f.captured)
     }
 
     /// Waiting frames.
     pub fn len(&self) -> usize {
-        lock(&self.inner).frames.len()
+        self.frames.len()
     }
 
     /// Whether none waits.
@@ -191,7 +133,7 @@ impl FrameRing {
 
     /// Frames it holds at most.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.frames.room()
     }
 
     /// What happens when it is full.
@@ -201,24 +143,18 @@ impl FrameRing {
 
     /// Takes no more frames; those that wait can still be taken out.
     pub fn close(&self) {
-        lock(&self.inner).closed = true;
-        self.changed.notify_all();
+        self.frames.close();
         self.bell.ring();
     }
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        lock(&self.inner).closed
+        self.frames.is_closed()
     }
 
     /// Gives all waiting frames back without use. Returns how many.
     pub fn clear(&self) -> usize {
-        let mut dropped = 0;
-        while let Some(frame) = self.try_pop() {
-            drop(frame);
-            dropped += 1;
-        }
-        dropped
+        self.frames.clear()
     }
 
     /// Frames that came in so far.
@@ -253,7 +189,7 @@ mod tests {
         let ring = FrameRing::new(2, Keep::Latest, Bell::new());
         for id in 0..5 {
             let pushed = ring.push(frame(&pool, id), Duration::ZERO);
-            assert_eq!(matches!(pushed, Pushed::Replaced), id >= 2, "{id}");
+            assert_eq!(matches!(pushed, Pushed::Replaced(_)), id >= 2, "{id}");
         }
         assert_eq!((ring.pushed(), ring.replaced(), ring.len(), pool.out()), (5, 3, 2, 2));
         assert_eq!(ring.oldest(), Some(Duration::from_millis(3)));

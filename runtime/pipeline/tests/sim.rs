@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests may panic like tests
 
 use saltica_pipeline::source::sim::{
-    Class, CocoOptions, FrameBuf, Picture, Sim, SimSpec, Truth, read_index, write_coco,
+    Class, CocoOptions, FrameBuf, Picture, Sim, SimSpec, Step, Truth, read_index, write_coco,
 };
 
 fn open(uri: &str) -> Sim {
@@ -224,8 +224,13 @@ fn a_coco_set_is_complete() {
         .into();
     let options = CocoOptions { frames: 3, first: 10, step: 5, picture: Picture::Png };
     let mut calls = Vec::new();
-    write_coco(&specs, &options, dir.path(), |done, total| calls.push((done, total))).unwrap();
-    assert_eq!(calls, [(1, 6), (2, 6), (3, 6), (4, 6), (5, 6), (6, 6)]);
+    write_coco(&specs, &options, dir.path(), |step| match step {
+        Step::Opening(spec) => calls.push((spec.seed, 0)),
+        Step::Written(done, total) => calls.push((done, total)),
+        other => panic!("{other:?}"),
+    })
+    .unwrap();
+    assert_eq!(calls, [(1, 0), (1, 6), (2, 6), (3, 6), (2, 0), (4, 6), (5, 6), (6, 6)]);
     let text = std::fs::read_to_string(dir.path().join("annotations.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     let names: Vec<&str> =
@@ -250,6 +255,6 @@ fn a_coco_set_is_complete() {
     }
     // What cannot be written is an error that names it.
     let file = dir.path().join("annotations.json");
-    let e = write_coco(&specs, &options, &file, |_, _| {}).unwrap_err();
+    let e = write_coco(&specs, &options, &file, |_| {}).unwrap_err();
     assert!(e.to_string().contains("annotations.json"), "{e}");
 }

@@ -80,11 +80,15 @@ impl MappedFile {
     /// Maps a regular file. Errors name the path.
     pub fn open(path: &Path) -> Result<Self> {
         let fail = |e: std::io::Error| Error::new(ErrorKind::Io, format!("{}: {e}", path.display()));
+        let regular = |meta: &std::fs::Metadata| match meta.is_file() {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Io, format!("{}: not a regular file", path.display()))),
+        };
+        // Before it is opened, too: to open a pipe waits for its other end.
+        regular(&std::fs::metadata(path).map_err(fail)?)?;
         let file = std::fs::File::open(path).map_err(fail)?;
         let meta = file.metadata().map_err(fail)?;
-        if !meta.is_file() {
-            return Err(Error::new(ErrorKind::Io, format!("{}: not a regular file", path.display())));
-        }
+        regular(&meta)?;
         if meta.len() == 0 {
             return Ok(MappedFile { map: None });
         }

@@ -1,10 +1,11 @@
 use super::Exit;
 use super::flags::{DetectFlags, ModelFlag, RunFlags};
 use super::saver::Saver;
-use super::ui::{Stop, Ui};
+use super::sim::OPENING;
+use super::ui::{Stop, Ui, meanwhile};
 use saltica::inputs::{self, Pictures, Simulator, Source};
 use saltica::report::{
-    Align, ErrorRecord, FrameId, FrameRecord, Style, SummaryRecord, Table, Times, number, objects,
+    Align, ErrorRecord, FrameId, FrameRecord, Style, SummaryRecord, Table, Times, number, objects, printable,
 };
 use saltica::track::{TrackParams, Tracker};
 use saltica::{Detections, Detector, Error, ErrorKind, Image};
@@ -92,7 +93,11 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
                 path: path(source, frame),
             };
             let start = Instant::now();
-            let picture = take(source, frame, &mut simulator, used.take());
+            let wait = match &source.pictures {
+                Pictures::Simulated(clip) if !simulator.is_open(&clip.spec) => Some(OPENING),
+                _ => None,
+            };
+            let picture = meanwhile(&bar, wait, || take(source, frame, &mut simulator, used.take()));
             let looked = picture.and_then(|picture| {
                 let saver = saver.as_mut().filter(|s| s.wants(source, frame));
                 let follow = tracker.as_mut().map(|t| (t, time(source, frame, args.fps)));
@@ -108,7 +113,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
                         false => ui.text(&text(&record, ui.style, args.save.is_none())),
                     })?;
                 }
-                // A folder that cannot be written to fails every picture.
+                // An input would be overwritten: what was asked for is not what was meant.
                 Err(e) if e.kind() == ErrorKind::Usage => return Err(e.into()),
                 Err(e) => {
                     summary.failed += 1;
@@ -214,7 +219,7 @@ fn text(r: &FrameRecord, style: Style, tell_saved: bool) -> String {
     let t = &r.time_ms;
     let head = format!(
         "{}  {}\n",
-        style.bold(&r.id.path),
+        style.bold(&printable(&r.id.path)),
         style.dim(&format!(
             "{}x{}, {} objects, {} ms",
             r.width,
@@ -251,7 +256,7 @@ fn text(r: &FrameRecord, style: Style, tell_saved: bool) -> String {
         ),
     };
     let saved = match r.saved.as_ref().filter(|_| tell_saved) {
-        Some(path) => format!("drawn in {path}\n"),
+        Some(path) => format!("drawn in {}\n", printable(path)),
         None => String::new(),
     };
     head + &body + &lost + &saved

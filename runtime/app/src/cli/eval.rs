@@ -1,6 +1,7 @@
 use super::Exit;
 use super::flags::{DetectFlags, ModelFlag, RunFlags};
-use super::ui::{Stop, Ui};
+use super::sim::OPENING;
+use super::ui::{Stop, Ui, meanwhile};
 use saltica::bench::{FrameTime, Stages, stages};
 use saltica::eval::{
     Dataset, Detection, Metrics, class_categories, evaluate, locate_images, read_detections, simulated,
@@ -8,6 +9,7 @@ use saltica::eval::{
 };
 use saltica::inputs::{self, Simulator};
 use saltica::models::Model;
+use saltica::output::NewFile;
 use saltica::report::{Align, Style, Table, number};
 use saltica::{Detections, Detector, Error, ErrorKind, Image};
 use saltica_pipeline::source::sim::SimClip;
@@ -158,9 +160,9 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
         Truth::Files { coco, .. } => Dataset::read(coco)?,
         Truth::Simulated { .. } => Dataset::default(),
     };
-    if let Some(file) = &args.save_detections {
-        keep_inputs(args, file)?;
-    }
+    let save = args.save_detections.as_deref();
+    // Opened before the work, so that it is not done for a file that cannot be written.
+    let save = save.map(|file| keep_inputs(args, file).and_then(|()| NewFile::create(file))).transpose()?;
     let mut model = None;
     let made = match (&args.detections, &truth) {
         (Some(file), _) => Made { detections: read_detections(file)?, ..Made::default() },
@@ -183,9 +185,6 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     for w in &dataset.warnings {
         ui.warn(&format!("{}: {w}", truth.name()));
     }
-    if let Some(file) = &args.save_detections {
-        write_detections(file, &made.detections)?;
-    }
     let metrics = evaluate(&dataset, &made.detections)?;
     let record = EvalRecord {
         annotations: truth.name(),
@@ -203,12 +202,17 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
         time_ms: stages(&made.times),
         warnings: &dataset.warnings,
     };
-    if ui.json {
-        ui.record("eval", &record)?;
-    } else {
-        ui.text(&text(&record, ui.style))?;
+    let told = match ui.json {
+        true => ui.record("eval", &record),
+        false => ui.text(&text(&record, ui.style)),
+    };
+    // Whatever became of the one, the other is wanted.
+    let saved = save.map_or(Ok(()), |file| write_detections(file, &made.detections));
+    told?;
+    if let Err(e) = &saved {
+        ui.error(&e.to_string());
     }
-    Ok(if made.failed > 0 { Exit::SomeFailed } else { Exit::Done })
+    Ok(if made.failed > 0 || saved.is_err() { Exit::SomeFailed } else { Exit::Done })
 }
 
 /// The model, and what it has made so far.
@@ -267,8 +271,10 @@ fn detect_files(subject: &mut Subject, files: &[PathBuf], dataset: &Dataset, ui:
     let categories = subject.categories(dataset)?;
     let bar = ui.progress(files.len() as u64, "pictures");
     for (image, file) in dataset.images.iter().zip(files) {
-        let looked =
-            Image::open(file).map_err(Error::from).and_then(|p| subject.look_at(&p, image.id, &categories));
+        let looked = Image::open(file).map_err(Error::from).and_then(|p| {
+            let looked = subject.look_at(&p, image.id, &categories);
+            looked.map_err(|e| Error::new(e.kind(), format!("{}: {e}", file.display())))
+        });
         if let Err(e) = looked {
             subject.made.failed += 1;
             bar.suspend(|| ui.error(&e.to_string()));
@@ -293,9 +299,11 @@ fn detect_frames(
     let mut used = None;
     for clip in clips {
         for number in (0..clip.frames).map(|k| clip.number(k)) {
-            let (picture, truth) = simulator.draw(&clip.spec, number, used.take())?;
+            let wait = (!simulator.is_open(&clip.spec)).then_some(OPENING);
+            let (picture, truth) = meanwhile(&bar, wait, || simulator.draw(&clip.spec, number, used.take()))?;
             let id = simulated::add(dataset, clip, &picture, truth);
-            subject.look_at(&picture, id, &categories)?;
+            let looked = subject.look_at(&picture, id, &categories);
+            looked.map_err(|e| Error::new(e.kind(), format!("{}: {e}", clip.single(number))))?;
             used = Some(picture);
             bar.inc(1);
         }

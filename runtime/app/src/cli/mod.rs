@@ -15,6 +15,8 @@ mod tune;
 mod ui;
 
 use clap::{Parser, Subcommand};
+use saltica::report::printable_lines;
+use std::io::Write;
 use std::process::ExitCode;
 use ui::{Stop, Ui};
 
@@ -23,20 +25,20 @@ use ui::{Stop, Ui};
 enum Exit {
     /// Everything asked for was done.
     Done = 0,
-    /// Some inputs failed, the others were done.
+    /// Some inputs or files to write failed, the others were done.
     SomeFailed = 1,
     /// Nothing was done: wrong usage, or something that all depends on cannot be loaded.
     Unusable = 2,
 }
 
-/// Ended by an interrupt, as shells count it: 128 + SIGINT.
-const INTERRUPTED: i32 = 130;
+/// Ended by a signal, as shells count it: with its number added.
+const SIGNALLED: i32 = 128;
 
 const EXIT_CODES: &str = "Exit codes:
   0    everything asked for was done
-  1    some inputs failed, the others were done
+  1    some inputs or files to write failed, the others were done
   2    wrong usage, or a file that everything depends on cannot be loaded
-  130  interrupted";
+  130  interrupted (128 and the number of the signal)";
 
 /// Finds objects in pictures with YOLO-style models.
 #[derive(Parser)]
@@ -71,12 +73,15 @@ pub(crate) fn main() -> ExitCode {
     let args = Args::parse();
     let level = ["warn", "info", "debug"][usize::from(args.verbose.min(2))];
     env_logger::Builder::from_env(env_logger::Env::new().filter_or("SALTICA_LOG", level))
-        .format_timestamp(None)
-        .format_target(false)
+        .format(|to, record| {
+            let style = to.default_level_style(record.level());
+            let text = record.args().to_string();
+            writeln!(to, "[{style}{:<5}{style:#}] {}", record.level(), printable_lines(&text))
+        })
         .init();
     // What runs continuously takes signals itself.
     if !matches!(args.command, Command::Run(_)) {
-        ui::remove_half_files_on_interrupt();
+        ui::remove_half_files_on_signals();
     }
     let mut ui = Ui::new(args.json);
     let result = match args.command {

@@ -1,8 +1,8 @@
 use super::Exit;
 use super::ui::{Stop, Ui};
 use indicatif::ProgressStyle;
-use saltica::models::{self, Entry, Origin, Progress, Puller, catalogue};
-use saltica::report::{Align, Style, Table, bytes};
+use saltica::models::{self, Entry, FOLDER_VARIABLE, Origin, Progress, Puller, catalogue};
+use saltica::report::{Align, Style, Table, bytes, printable};
 use saltica::{Error, ErrorKind};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -67,6 +67,19 @@ struct ModelRecord {
     problem: Option<String>,
 }
 
+/// A model that is here now.
+#[derive(Serialize)]
+struct PullRecord<'a> {
+    name: &'a str,
+    built_in: bool,
+    path: Option<&'a str>,
+    bytes: u64,
+    sha256: String,
+    url: Option<&'a str>,
+    transferred: u64,
+    resumed: u64,
+}
+
 pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
     match &args.action {
         Action::List(a) => list(a, ui),
@@ -75,6 +88,12 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
 }
 
 fn list(args: &List, ui: &mut Ui) -> Result<Exit, Stop> {
+    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from)
+        && !folder.is_dir()
+    {
+        let what = if folder.exists() { "is no folder" } else { "is not there" };
+        ui.warn(&format!("{}, which {FOLDER_VARIABLE} names, {what}", folder.display()));
+    }
     let folders = models::folders();
     let records: Vec<ModelRecord> = catalogue().iter().map(|e| record(e, &folders)).collect();
     if ui.json {
@@ -178,6 +197,19 @@ fn pull(args: &Pull, ui: &mut Ui) -> Result<Exit, Stop> {
     for entry in entries {
         if matches!(entry.origin, Origin::BuiltIn(_)) {
             ui.note(&format!("{0} is inside the program: --model {0} needs nothing fetched", entry.name));
+            if ui.json {
+                let record = PullRecord {
+                    name: entry.name,
+                    built_in: true,
+                    path: None,
+                    bytes: entry.bytes(),
+                    sha256: entry.sha256(),
+                    url: None,
+                    transferred: 0,
+                    resumed: 0,
+                };
+                ui.record("pull", &record)?;
+            }
             continue;
         }
         let bar = ui.progress(entry.bytes(), entry.name);
@@ -198,7 +230,17 @@ fn pull(args: &Pull, ui: &mut Ui) -> Result<Exit, Stop> {
         bar.finish_and_clear();
         let pulled = pulled?;
         if ui.json {
-            ui.record("pull", &pulled)?;
+            let record = PullRecord {
+                name: &pulled.name,
+                built_in: false,
+                path: Some(&pulled.path),
+                bytes: pulled.bytes,
+                sha256: pulled.sha256,
+                url: Some(&pulled.url),
+                transferred: pulled.transferred,
+                resumed: pulled.resumed,
+            };
+            ui.record("pull", &record)?;
         } else {
             let how = match (pulled.transferred, pulled.resumed) {
                 (0, _) => "was here already".to_owned(),
@@ -208,7 +250,7 @@ fn pull(args: &Pull, ui: &mut Ui) -> Result<Exit, Stop> {
             ui.text(&format!(
                 "{}: {how}, SHA-256 as published\n{}\n",
                 ui.style.bold(&pulled.name),
-                pulled.path
+                printable(&pulled.path)
             ))?;
         }
     }

@@ -22,7 +22,7 @@ pub(super) struct Saver {
 impl Saver {
     /// All pictures, to a folder that was named for them.
     pub(super) fn new(folder: &Path, sources: &[Source]) -> Result<Saver, Error> {
-        std::fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
+        output::make_folder(folder)?;
         let files = sources.iter().flat_map(Source::files);
         let inputs = files.filter_map(|f| f.canonicalize().ok()).collect();
         Ok(Saver { inputs, careful: false, ..Saver::careful(folder)? })
@@ -81,7 +81,8 @@ impl Saver {
                 output::write_file(&path, |to| to.write_all(bytes))?;
                 return Ok(path);
             }
-            if std::fs::read(&path).is_ok_and(|there| there == bytes) {
+            // To read a pipe waits for who writes to it.
+            if path.is_file() && std::fs::read(&path).is_ok_and(|there| there == bytes) {
                 return Ok(path);
             }
             n += 1;

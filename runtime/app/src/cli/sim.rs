@@ -1,9 +1,9 @@
 use super::Exit;
-use super::ui::{Stop, Ui};
+use super::ui::{Stop, Ui, meanwhile};
 use saltica::inputs::Simulator;
-use saltica::report::{Align, Style, Table, number};
+use saltica::report::{Align, Style, Table, number, printable, shell_word};
 use saltica::{EncodedFormat, Error, ErrorKind, output};
-use saltica_pipeline::source::sim::{CocoOptions, Picture, SimClip, SimSpec, Truth, write_coco};
+use saltica_pipeline::source::sim::{CocoOptions, Picture, SimClip, SimSpec, Step, Truth, write_coco};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,11 @@ const ADDRESSES: &str = "Addresses: sim:SCENE?key=value&..., such as sim:street?
   index    on or off: the frame number in the top left corner [on]
 sim: alone is a frame of a street that shows much.";
 
+/// What is counted.
+const FRAMES: &str = "frames";
+/// What the first frame of a scene waits for.
+pub(super) const OPENING: &str = "opening the scene";
+
 /// Show what is in frames of the simulated camera, or write them as pictures or as a labelled data set
 #[derive(clap::Args)]
 #[command(after_help = ADDRESSES)]
@@ -39,7 +44,7 @@ pub(super) struct Args {
     /// Number of scenes: the same with the next seeds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), requires = "coco")]
     scenes: u32,
-    /// Write a COCO data set to this new folder: images/ and annotations.json
+    /// Write a COCO data set to this folder, which is new or empty: images/ and annotations.json
     #[arg(long, value_name = "DIR")]
     coco: Option<PathBuf>,
     /// Write the frames as PNG to this folder, made if missing
@@ -123,9 +128,19 @@ fn write(args: &Args, clip: &SimClip, folder: &Path, ui: &mut Ui) -> Result<Exit
         .collect();
     let picture = if args.png { Picture::Png } else { CocoOptions::default().picture };
     let options = CocoOptions { frames: clip.frames, first: clip.first, step: clip.step, picture };
-    let bar = ui.progress(clip.frames.saturating_mul(specs.len() as u64), "frames");
+    let bar = ui.progress(clip.frames.saturating_mul(specs.len() as u64), FRAMES);
     let written = output::write_folder(folder, |unfinished| {
-        Ok(write_coco(&specs, &options, unfinished, |done, _| bar.set_position(done))?)
+        Ok(write_coco(&specs, &options, unfinished, |step| match step {
+            Step::Opening(_) => {
+                bar.set_prefix(OPENING);
+                bar.tick();
+            }
+            Step::Written(done, _) => {
+                bar.set_prefix(FRAMES);
+                bar.set_position(done);
+            }
+            _ => {}
+        })?)
     });
     bar.finish_and_clear();
     let summary = written?;
@@ -143,7 +158,12 @@ fn write(args: &Args, clip: &SimClip, folder: &Path, ui: &mut Ui) -> Result<Exit
     } else {
         ui.text(&format!(
             "{} pictures, {} objects ({} of them to be ignored) in {}\nsaltica eval --coco {} {}\n",
-            record.images, record.objects, record.ignored, record.folder, record.annotations, record.folder
+            record.images,
+            record.objects,
+            record.ignored,
+            printable(&record.folder),
+            shell_word(&folder.join("annotations.json")),
+            shell_word(folder)
         ))?;
     }
     Ok(Exit::Done)
@@ -151,13 +171,14 @@ fn write(args: &Args, clip: &SimClip, folder: &Path, ui: &mut Ui) -> Result<Exit
 
 fn show(args: &Args, clip: &SimClip, ui: &mut Ui) -> Result<Exit, Stop> {
     if let Some(folder) = &args.save {
-        std::fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
+        output::make_folder(folder)?;
     }
-    let bar = ui.progress(clip.frames, "frames");
+    let bar = ui.progress(clip.frames, FRAMES);
     let mut simulator = Simulator::default();
     let mut used = None;
     for number in (0..clip.frames).map(|k| clip.number(k)) {
-        let (picture, truth) = simulator.draw(&clip.spec, number, used.take())?;
+        let wait = (!simulator.is_open(&clip.spec)).then_some(OPENING);
+        let (picture, truth) = meanwhile(&bar, wait, || simulator.draw(&clip.spec, number, used.take()))?;
         let mut record = record(clip, truth);
         if let Some(folder) = &args.save {
             let path =
@@ -239,6 +260,6 @@ fn text(r: &SimRecord, style: Style) -> String {
         );
     }
     let body = if table.is_empty() { String::new() } else { table.render(style) };
-    let saved = r.saved.as_ref().map_or_else(String::new, |path| format!("drawn in {path}\n"));
+    let saved = r.saved.as_ref().map_or_else(String::new, |path| format!("drawn in {}\n", printable(path)));
     head + &body + &saved
 }

@@ -1,8 +1,8 @@
 //! Where output goes: records or text to stdout, errors and progress to stderr.
 
-use super::INTERRUPTED;
+use super::SIGNALLED;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use saltica::report::{self, Style};
+use saltica::report::{self, Style, printable_lines};
 use saltica::{Error, ErrorKind, output};
 use serde::Serialize;
 use std::io::{self, Stdout, Write};
@@ -60,23 +60,38 @@ impl Ui {
 
     /// Tells on stderr what was decided for the user.
     pub(super) fn note(&self, message: &str) {
-        let _ = writeln!(io::stderr(), "{}", self.error_style.dim(message));
+        let _ = writeln!(io::stderr(), "{}", self.error_style.dim(&printable_lines(message)));
     }
 
     fn tell(&self, label: &str, message: &str) {
         // Whoever closed stderr does not want to know.
-        let _ = writeln!(io::stderr(), "{label} {message}");
+        let _ = writeln!(io::stderr(), "{label} {}", printable_lines(message));
     }
 
     /// A bar on stderr for `steps` steps of long work; invisible where stderr is no terminal.
     pub(super) fn progress(&self, steps: u64, what: &str) -> ProgressBar {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         let template = "{prefix} {wide_bar} {pos}/{len} {eta} left";
-        bar.with_style(
-            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-        )
-        .with_prefix(what.to_owned())
+        let bar = bar
+            .with_style(
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            )
+            .with_prefix(what.to_owned());
+        // Before the first step, too, which may take long.
+        bar.tick();
+        bar
     }
+}
+
+/// Tells beside the bar what the next step has to wait for, while it does.
+pub(super) fn meanwhile<T>(bar: &ProgressBar, what: Option<&str>, wait: impl FnOnce() -> T) -> T {
+    let Some(what) = what else { return wait() };
+    let usual = bar.prefix();
+    bar.set_prefix(what.to_owned());
+    bar.tick();
+    let got = wait();
+    bar.set_prefix(usual);
+    got
 }
 
 fn stop(e: io::Error) -> Stop {
@@ -87,17 +102,37 @@ fn stop(e: io::Error) -> Stop {
     }
 }
 
-/// On Ctrl-C and on a request to terminate: removes files that are half written, then ends the process.
-pub(super) fn remove_half_files_on_interrupt() {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    match signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) {
+/// On Ctrl-C, on a request to terminate and when the terminal is closed: removes files that are half written, then ends
+/// the process. A signal that whoever started the program wants ignored (`nohup`, a shell's background) stays ignored.
+pub(super) fn remove_half_files_on_signals() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let ignored = std::fs::read_to_string("/proc/self/status").map_or(0, |s| ignored(&s));
+    let heeded = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    match signal_hook::iterator::Signals::new(heeded) {
         Ok(mut signals) => {
             std::thread::spawn(move || {
                 if let Some(signal) = signals.forever().next() {
-                    output::abandon(INTERRUPTED - SIGINT + signal);
+                    output::abandon(SIGNALLED + signal);
                 }
             });
         }
         Err(e) => log::warn!("an interrupt may leave half-written files: no handler ({e})"),
+    }
+}
+
+/// The mask of ignored signals in `/proc/PID/status` (proc_pid_status(5)): bit 0 is signal 1.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
+    mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        let status =
+            "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001003\nSigCgt:\t0000000180004002\n";
+        assert_eq!(super::ignored(status), 0x1003);
+        assert_eq!(super::ignored(""), 0);
     }
 }

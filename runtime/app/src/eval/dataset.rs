@@ -1,6 +1,7 @@
 //! COCO's JSON: annotation files and result files (<https://cocodataset.org/#format-data>, `#format-results`).
 
-use crate::{Error, ErrorKind, Result, output};
+use crate::output::NewFile;
+use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -255,8 +256,8 @@ pub fn read_detections(path: &Path) -> Result<Vec<Detection>> {
 }
 
 /// Writes a COCO results file, which pycocotools' `loadRes` reads. The file appears whole or not at all.
-pub fn write_detections(path: &Path, detections: &[Detection]) -> Result<()> {
-    output::write_file(path, |to| serde_json::to_writer(to, detections).map_err(std::io::Error::from))
+pub fn write_detections(to: NewFile, detections: &[Detection]) -> Result<()> {
+    to.write(|to| serde_json::to_writer(to, detections).map_err(std::io::Error::from))
 }
 
 #[cfg(test)]
@@ -323,7 +324,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("dt.json");
         let all = vec![Detection { image_id: 1, category_id: 90, bbox: [0.1, 2.0, 3.25, 4.0], score: 0.3 }];
-        write_detections(&path, &all).unwrap();
+        write_detections(NewFile::create(&path).unwrap(), &all).unwrap();
         assert_eq!(read_detections(&path).unwrap(), all);
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::{Error, ErrorKind, Result, sha256_hex};
 use saltica_tensor::storage::MappedFile;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Name of the model inside the program.
 pub(super) const SALTICA_NANO: &str = "saltica-nano";
@@ -169,11 +169,17 @@ impl Entry {
     /// Its file in one of the folders; None where there is none.
     ///
     /// # Errors
-    /// A file that has not the published content, or cannot be read.
+    /// A file that has not the published content, or cannot be read; a folder or a pipe in its place.
     pub fn fetched(&self, folders: &[PathBuf]) -> Result<Option<PathBuf>> {
         let Some(path) = folders.iter().map(|f| f.join(self.file_name())).find(|f| f.exists()) else {
             return Ok(None);
         };
+        if let Some(found) = in_the_way(&path) {
+            return Err(Error::new(
+                ErrorKind::Io,
+                format!("{} is {found}, not the model's file: move it away", path.display()),
+            ));
+        }
         let file = MappedFile::open(&path)?;
         let (found, expected) = (sha256_hex(file.as_ref()), self.sha256());
         if found == expected {
@@ -188,5 +194,18 @@ impl Entry {
                 self.name
             ),
         ))
+    }
+}
+
+/// What is under a file's name that is no file, nor a link to one or to nothing.
+pub(super) fn in_the_way(path: &Path) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = path.metadata().ok()?.file_type();
+    match kind {
+        k if k.is_file() => None,
+        k if k.is_dir() => Some("a folder"),
+        k if k.is_fifo() => Some("a pipe"),
+        k if k.is_socket() => Some("a socket"),
+        _ => Some("a device"),
     }
 }

@@ -30,7 +30,6 @@ pub use pull::{Progress, Pulled, Puller};
 
 use crate::{Detector, DetectorBuilder, Error, ErrorKind, Result, Session, SessionBuilder, sha256_hex};
 use saltica_tensor::storage::MappedFile;
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -95,7 +94,10 @@ impl Model {
                 Origin::Public { .. } => Place::File(entry.fetched(folders)?.ok_or_else(|| {
                     Error::new(
                         ErrorKind::Usage,
-                        format!("{name} is a public model that is not here yet: saltica models pull {name}"),
+                        format!(
+                            "{name} is a public model that is not here yet{}: saltica models pull {name}",
+                            searched(folders)
+                        ),
                     )
                 })?),
             };
@@ -108,7 +110,7 @@ impl Model {
         if let Some(file) = folders.iter().map(|f| f.join(&file_name)).find(|f| f.is_file()) {
             return Ok(Model { name: name.into(), place: Place::File(file), note: None });
         }
-        Err(unknown(name, here.join(&file_name).is_file()))
+        Err(unknown(name, here.join(&file_name).is_file(), folders))
     }
 
     /// A file that is missing though a model has its name is the likeliest slip.
@@ -184,30 +186,52 @@ impl fmt::Display for Model {
 /// # Errors
 /// A name that none has: with the nearest known one, or the list of them.
 pub fn known(name: &str) -> Result<&'static Entry> {
-    catalogue().iter().find(|e| e.name == name).ok_or_else(|| unknown(name, false))
+    catalogue().iter().find(|e| e.name == name).ok_or_else(|| {
+        let advice = near(name).map_or_else(String::new, |k| format!(": did you mean {k}?"));
+        Error::new(ErrorKind::Usage, format!("no known model is called {name:?}{advice}\n{}", names()))
+    })
 }
 
-/// The error for a name that nothing has.
-fn unknown(name: &str, file_here: bool) -> Error {
+/// The known models.
+fn names() -> String {
     let known: Vec<&str> = catalogue().iter().map(|e| e.name).collect();
+    format!("Known models: {} (saltica models list)", known.join(", "))
+}
+
+/// Where a model was looked for in vain: the folder that may have been given wrongly.
+fn searched(folders: &[PathBuf]) -> String {
+    match folders {
+        [] => String::new(),
+        [first, ..] if first.exists() && !first.is_dir() => {
+            format!(" ({}, where models are to be, is no folder)", first.display())
+        }
+        [first, ..] => format!(" (it is not in {})", first.display()),
+    }
+}
+
+/// The known model with the nearest name.
+fn near(name: &str) -> Option<&'static str> {
     // The beginning of a name is as good as a name with a slip.
     let lower = name.to_lowercase();
     let begins = |k: &str| name.len() >= 3 && k.starts_with(&lower);
-    let near = known
-        .iter()
-        .map(|k| (if begins(k) { 0 } else { strsim::levenshtein(&lower, &k.to_lowercase()) }, *k))
-        .min();
-    let advice: Cow<'_, str> = match near {
-        _ if file_here => format!("give {name}.onnx for the file that is here").into(),
-        Some((d, k)) if d <= 1 + name.len() / 3 => format!("did you mean {k}?").into(),
-        _ => "a file's name ends in .onnx".into(),
+    let distance = |k: &str| if begins(k) { 0 } else { strsim::levenshtein(&lower, &k.to_lowercase()) };
+    let (distance, nearest) = catalogue().iter().map(|e| (distance(e.name), e.name)).min()?;
+    (distance <= 1 + name.len() / 3).then_some(nearest)
+}
+
+/// The error for a name that nothing has, where a file would do as well.
+fn unknown(name: &str, file_here: bool, folders: &[PathBuf]) -> Error {
+    let advice = match near(name) {
+        _ if file_here => format!("give {name}.onnx for the file that is here"),
+        Some(k) => format!("did you mean {k}?"),
+        None => "a file's name ends in .onnx".into(),
     };
     Error::new(
         ErrorKind::Usage,
         format!(
-            "no model is called {name:?}: {advice}\nKnown models: {} (saltica models list); a file is given with its \
-             folder or its ending",
-            known.join(", ")
+            "no model is called {name:?}{}: {advice}\n{}; a file is given with its folder or its ending",
+            searched(folders),
+            names()
         ),
     )
 }

@@ -5,13 +5,13 @@
 //! end (RFC 9110, 14.2: `Range`, with `If-Range` where the server gave a strong `ETag`). Only with the published size and
 //! SHA-256 does it become `NAME.onnx`: synced first, then renamed.
 
-use super::catalogue::{Entry, Origin};
+use super::catalogue::{Entry, Origin, in_the_way};
 use crate::{Error, ErrorKind, Result, sha256_hex};
 use saltica_tensor::storage::MappedFile;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub struct Pulled {
     pub url: String,
     /// Bytes that came over the network; 0 if it was here before.
     pub transferred: u64,
-    /// Bytes of an earlier transfer that was gone on with.
+    /// Bytes of an earlier pull's transfer that was gone on with.
     pub resumed: u64,
 }
 
@@ -127,6 +127,9 @@ impl Puller {
         };
         std::fs::create_dir_all(&self.folder).map_err(|e| Error::io("make the folder", &self.folder, &e))?;
         let path = self.folder.join(entry.file_name());
+        if let Some(found) = in_the_way(&path) {
+            return Err(taken(&path, found));
+        }
         let url = self.url.as_deref().unwrap_or(url);
         let mut job = Job {
             url,
@@ -136,8 +139,12 @@ impl Puller {
             origins: self.folder.join(format!(".{}.part.json", entry.file_name())),
             agent: self.agent(),
             transferred: 0,
-            resumed: 0,
+            resumed: None,
         };
+        let origins = job.origins.symlink_metadata().map(|m| m.file_type());
+        if origins.is_ok_and(|kind| !kind.is_file()) {
+            return Err(taken(&job.origins, "no regular file"));
+        }
         let done = |job: &Job<'_>| Pulled {
             name: entry.name.into(),
             path: path.display().to_string(),
@@ -145,7 +152,7 @@ impl Puller {
             sha256: sha256.into(),
             url: url.into(),
             transferred: job.transferred,
-            resumed: job.resumed,
+            resumed: job.resumed.unwrap_or(0),
         };
         if has_content(&path, bytes, sha256) {
             return Ok(done(&job));
@@ -225,11 +232,22 @@ impl Puller {
 
     /// Opens and locks the partial file.
     fn lock(&self, part: &Path, progress: &mut impl FnMut(Progress<'_>)) -> Result<File> {
+        use rustix::fs::OFlags;
         let failed = |e: io::Error| Error::io("write", part, &e);
+        // A link would lead the bytes to a file that is not ours.
+        let no_link = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
         let mut told = false;
         loop {
-            let open = File::options().read(true).write(true).create(true).truncate(false).open(part);
-            let file = open.map_err(failed)?;
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false).custom_flags(no_link);
+            let file = match options.open(part) {
+                Ok(file) => file,
+                Err(_) if part.is_symlink() => return Err(taken(part, "a link")),
+                Err(e) => return Err(failed(e)),
+            };
+            if !file.metadata().map_err(failed)?.is_file() {
+                return Err(taken(part, "no regular file"));
+            }
             loop {
                 match file.try_lock() {
                     Ok(()) => break,
@@ -265,7 +283,8 @@ struct Job<'a> {
     origins: PathBuf,
     agent: ureq::Agent,
     transferred: u64,
-    resumed: u64,
+    /// Bytes of an earlier pull; None before the first bytes of this one.
+    resumed: Option<u64>,
 }
 
 impl Job<'_> {
@@ -316,7 +335,7 @@ impl Job<'_> {
                 file.set_len(0).map_err(local)?;
                 return Err(Failure::Passing(format!("the server has no bytes from {have} on"), None));
             }
-            429 | 500.. => {
+            408 | 425 | 429 | 500.. => {
                 let asked =
                     header("retry-after").and_then(|v| v.trim().parse().ok()).map(Duration::from_secs);
                 return Err(Failure::Passing(format!("the server answers {}", answer.status()), asked));
@@ -341,7 +360,8 @@ impl Job<'_> {
         let etag = header("etag").filter(|e| e.starts_with('"')).map(str::to_owned);
         self.write_origins(&Origins { url: self.url.into(), etag })?;
         file.set_len(start).and_then(|()| file.seek(SeekFrom::Start(start))).map_err(local)?;
-        self.resumed = start;
+        // Later attempts go on from bytes that came just now.
+        self.resumed = Some(self.resumed.map_or(start, |earlier| earlier.min(start)));
         let mut body = answer.into_body().into_reader();
         let mut buffer = [0u8; 64 << 10];
         let mut at = start;
@@ -428,6 +448,11 @@ impl Job<'_> {
             serde_json::to_writer(to, origins).map_err(io::Error::from)
         })
     }
+}
+
+/// The error for something under a name that this needs for a file.
+fn taken(path: &Path, found: &str) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot write {}: it is {found}; move it away", path.display()))
 }
 
 /// Whether a file has this content.

@@ -3,11 +3,13 @@
 //! `SCHEMA.md` beside this crate's manifest documents every record; the tests hold the program's output against it.
 
 mod frame;
+mod name;
 mod table;
 
 pub use frame::{
     ErrorRecord, Followed, FrameId, FrameRecord, Object, Oriented, Point, Runs, SummaryRecord, Times, objects,
 };
+pub use name::{printable, printable_lines, shell_word};
 pub use table::{Align, Style, Table, bytes, number};
 
 use serde::Serialize;

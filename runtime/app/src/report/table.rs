@@ -1,3 +1,4 @@
+use super::{printable, printable_lines};
 use unicode_width::UnicodeWidthStr;
 
 /// Which side of its column a cell keeps to.
@@ -28,8 +29,9 @@ impl Style {
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
+        let text = printable_lines(text);
         match self {
-            Style::Plain => text.to_owned(),
+            Style::Plain => text.into_owned(),
             Style::Colour => format!("\x1b[{code}m{text}\x1b[0m"),
         }
     }
@@ -73,9 +75,10 @@ impl Table {
         Table { columns: columns.iter().map(|&(n, a)| (n.to_owned(), a)).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; cells beyond the columns are dropped, missing ones are empty.
+    /// Adds a row; cells beyond the columns are dropped, missing ones are empty. Foreign names may stand in them as they
+    /// are ([`printable`]).
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
-        self.rows.push(cells.into_iter().map(|c| clean(&c.into())).collect());
+        self.rows.push(cells.into_iter().map(|c| printable(&c.into()).into_owned()).collect());
     }
 
     /// Whether there are no rows.
@@ -118,11 +121,6 @@ impl Table {
         }
         out
     }
-}
-
-/// Names come from foreign files: what would move the cursor is shown as `?`.
-fn clean(cell: &str) -> String {
-    cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// A number with a fixed count of decimals, `-` where there is none.

@@ -1,7 +1,6 @@
 //! Runs sinks: each on a thread of its own behind a bounded queue.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::{Demand, Flow, FrameResult, Sink, SinkReport, SinkState};
 use crate::frame::{SourceId, lock, monotonic};
-use crate::ring::Keep;
+use crate::lane::Lane;
+use crate::ring::{Keep, Pushed};
 use crate::{Error, ErrorKind, Result};
 
 /// How a sink is run.
@@ -34,10 +34,9 @@ impl Default for SinkPlan {
     }
 }
 
+/// How it is.
 #[derive(Debug)]
-struct Queue {
-    results: VecDeque<Arc<FrameResult>>,
-    closing: bool,
+struct Status {
     state: SinkState,
     reason: Option<String>,
     broken: bool,
@@ -47,8 +46,9 @@ struct Queue {
 struct Shared {
     name: String,
     plan: SinkPlan,
-    queue: Mutex<Queue>,
-    changed: Condvar,
+    queue: Lane<Arc<FrameResult>>,
+    status: Mutex<Status>,
+    ended: Condvar,
     taken: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
@@ -65,66 +65,60 @@ impl Shared {
         if self.over.load(Ordering::Acquire) {
             return;
         }
-        let mut queue = lock(&self.queue);
-        if queue.closing || queue.state == SinkState::Ended {
-            return;
+        let mut pushed = self.queue.push(Arc::clone(result), self.plan.keep, SinkPlan::PATIENCE);
+        if let Pushed::Full(result) = pushed {
+            pushed = self.queue.push(result, Keep::Latest, Duration::ZERO);
         }
-        if self.plan.keep == Keep::All {
-            let deadline = Instant::now() + SinkPlan::PATIENCE;
-            while queue.results.len() >= self.plan.queue && !queue.closing && queue.state != SinkState::Ended
-            {
-                let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
-                let Some(left) = left else { break };
-                queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
-            }
-        }
-        let old = if queue.results.len() >= self.plan.queue { queue.results.pop_front() } else { None };
-        queue.results.push_back(Arc::clone(result));
-        drop(queue);
-        self.changed.notify_all();
-        if old.is_some() {
+        if matches!(pushed, Pushed::Replaced(_)) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Waits until the sink is over; whether it is.
     fn wait(&self, deadline: Instant) -> bool {
-        let mut queue = lock(&self.queue);
-        while queue.state != SinkState::Ended {
+        let mut status = lock(&self.status);
+        while status.state != SinkState::Ended {
             let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
             let Some(left) = left else { return false };
-            queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            status = self.ended.wait_timeout(status, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
 
+    /// Takes nothing more, and lets go of what waits.
+    fn shut(&self) {
+        self.over.store(true, Ordering::Release);
+        self.queue.close();
+        self.dropped.fetch_add(self.queue.clear() as u64, Ordering::Relaxed);
+    }
+
     fn set(&self, state: SinkState, reason: Option<String>) {
-        let mut queue = lock(&self.queue);
-        if queue.state != state {
+        let mut status = lock(&self.status);
+        if status.state != state {
             match (&reason, state) {
                 (Some(why), SinkState::Failing) => log::warn!("{}: {why}", self.name),
                 (Some(why), SinkState::Ended) => log::error!("{}: {why}", self.name),
                 _ => log::info!("{}: {state}", self.name),
             }
         }
-        (queue.state, queue.reason) = (state, reason);
+        (status.state, status.reason) = (state, reason);
     }
 
     fn report(&self) -> SinkReport {
         let called = self.called.load(Ordering::Relaxed);
         let busy = if called == 0 { 0 } else { (monotonic().as_nanos() as u64).saturating_sub(called) };
-        let queue = lock(&self.queue);
+        let status = lock(&self.status);
         SinkReport {
             name: self.name.clone(),
-            state: queue.state,
-            reason: queue.reason.clone(),
+            state: status.state,
+            reason: status.reason.clone(),
             taken: self.taken.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
-            waiting: queue.results.len(),
+            waiting: self.queue.len(),
             busy: Duration::from_nanos(busy),
-            broken: queue.broken,
+            broken: status.broken,
         }
     }
 }
@@ -151,14 +145,9 @@ impl Sinks {
             let shared = Arc::new(Shared {
                 name: sink.name().to_owned(),
                 plan,
-                queue: Mutex::new(Queue {
-                    results: VecDeque::with_capacity(plan.queue),
-                    closing: false,
-                    state: SinkState::Working,
-                    reason: None,
-                    broken: false,
-                }),
-                changed: Condvar::new(),
+                queue: Lane::new(plan.queue),
+                status: Mutex::new(Status { state: SinkState::Working, reason: None, broken: false }),
+                ended: Condvar::new(),
                 taken: AtomicU64::new(0),
                 dropped: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
@@ -209,15 +198,12 @@ impl Sinks {
 
     /// Whether there are sinks and all of them are over: nobody wants more results.
     pub fn all_ended(&self) -> bool {
-        !self.all.is_empty() && self.all.iter().all(|s| lock(&s.queue).state == SinkState::Ended)
+        !self.all.is_empty() && self.all.iter().all(|s| lock(&s.status).state == SinkState::Ended)
     }
 
     /// Nothing more will come: every sink takes what waits and closes. Waits for none.
     pub fn finish(&self) {
-        for s in &self.all {
-            lock(&s.queue).closing = true;
-            s.changed.notify_all();
-        }
+        self.all.iter().for_each(|s| s.queue.close());
     }
 
     /// Waits until every sink is over, at most for this time; whether they are.
@@ -235,9 +221,7 @@ impl Sinks {
         for (shared, thread) in lock(&self.threads).drain(..) {
             let ended = shared.wait(deadline);
             // What a hanging sink holds would otherwise be kept for ever.
-            let rest = if ended { 0 } else { std::mem::take(&mut lock(&shared.queue).results).len() };
-            shared.over.store(true, Ordering::Release);
-            shared.dropped.fetch_add(rest as u64, Ordering::Relaxed);
+            shared.shut();
             if ended {
                 // The thread is past its last call; nothing of it can hang.
                 drop(thread.join());
@@ -277,44 +261,30 @@ impl Worker {
                 Work::Close => break,
             };
         }
-        self.shared.over.store(true, Ordering::Release);
+        self.shared.shut();
         let closed = self.call(|s| s.close());
         let end = match (end, closed) {
             (None, Err(e)) => Some((format!("while closing: {e}"), true)),
             (end, _) => end,
         };
-        let mut queue = lock(&self.shared.queue);
-        let rest = std::mem::take(&mut queue.results).len();
         let name = &self.shared.name;
         match &end {
             Some((why, true)) => log::error!("{name}: {why}"),
             Some((why, false)) => log::info!("{name}: {why}"),
             None => log::debug!("{name}: closed"),
         }
-        queue.broken = end.as_ref().is_some_and(|(_, broken)| *broken);
-        (queue.state, queue.reason) = (SinkState::Ended, end.map(|(why, _)| why));
-        drop(queue);
-        self.shared.dropped.fetch_add(rest as u64, Ordering::Relaxed);
-        self.shared.changed.notify_all();
+        let mut status = lock(&self.shared.status);
+        status.broken = end.as_ref().is_some_and(|(_, broken)| *broken);
+        (status.state, status.reason) = (SinkState::Ended, end.map(|(why, _)| why));
+        drop(status);
+        self.shared.ended.notify_all();
     }
 
     fn next(&self) -> Work {
-        let deadline = Instant::now() + Sinks::CHORES;
-        let mut queue = lock(&self.shared.queue);
-        loop {
-            if let Some(result) = queue.results.pop_front() {
-                drop(queue);
-                if self.shared.plan.keep == Keep::All {
-                    self.shared.changed.notify_all();
-                }
-                return Work::Result(result);
-            }
-            if queue.closing {
-                return Work::Close;
-            }
-            let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
-            let Some(left) = left else { return Work::Chores };
-            queue = self.shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        match self.shared.queue.pop(Sinks::CHORES) {
+            Some(result) => Work::Result(result),
+            None if self.shared.queue.is_over() => Work::Close,
+            None => Work::Chores,
         }
     }
 
@@ -356,7 +326,7 @@ impl Worker {
 
     fn worked(&self) {
         // Only this thread changes the state of a running sink.
-        if lock(&self.shared.queue).state != SinkState::Working {
+        if lock(&self.shared.status).state != SinkState::Working {
             self.shared.set(SinkState::Working, None);
         }
     }

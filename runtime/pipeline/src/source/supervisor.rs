@@ -366,7 +366,7 @@ impl Worker {
         loop {
             match self.ring.push(frame, Machine::SLICE) {
                 Pushed::Kept => self.shared.counters.frame(copies),
-                Pushed::Replaced => {
+                Pushed::Replaced(_) => {
                     self.shared.counters.frame(copies);
                     self.shared.counters.drop(DropReason::Replaced, 1);
                 }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use saltica_vision::Detections;
 
 use super::health::{Fates, Histogram, Pulse};
-use super::lane::Lane;
 use super::memory::read_memory;
 use super::model::{Follow, Model};
 use super::monitor::Monitor;
@@ -16,6 +15,7 @@ use super::workers::{Answers, BatchWorker, Came, DecodeWorker, InferWorker, Job,
 use crate::batch::{Batcher, BatcherConfig, MemoryState, RunTimes, Shedding};
 use crate::clock::{Clock, RealClock};
 use crate::frame::lock;
+use crate::lane::Lane;
 use crate::ring::Bell;
 use crate::sink::metrics::{self, PipelineMetrics};
 use crate::sink::web::{Preview, Site};

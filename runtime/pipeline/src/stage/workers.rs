@@ -7,12 +7,12 @@ use std::time::Duration;
 use saltica_vision::Detections;
 
 use super::health::{Fate, Fates, Histogram, Pulse};
-use super::lane::Lane;
 use super::model::{Decode, Follow, Infer, Prepare};
 use super::roll::Stage;
 use crate::batch::{Batcher, Decision, MAX_BATCH, MemoryState, Reason, Run};
 use crate::clock::{Clock, RealClock, Time};
 use crate::frame::{Frame, FrameInfo, lock};
+use crate::lane::Lane;
 use crate::ring::{Bell, FrameRing, Keep};
 use crate::sink::{Feed, Sinks, StageTimes};
 

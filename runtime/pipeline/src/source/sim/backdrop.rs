@@ -2,11 +2,14 @@
 //!
 //! Textures are procedural. A second pass takes five rays where neighbouring pixels differ in surface or brightness.
 
+use super::cull::{self, Grid, Set, members};
 use super::facade;
 use super::light::{Light, Reach};
 use super::maths::{V3, fbm, floor, fract, hash2, lerp, noise2, smoothstep, v3};
 use super::spec::LightKind;
 use super::street::{JUNCTION_HALF, Street, crosses};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// The drawn backdrop, larger than the frame by `margin` on each side so that the camera can shake.
 #[derive(Clone, Debug)]
@@ -37,7 +40,14 @@ struct Painter<'a> {
     seed: u32,
     /// Whether the sun is strong enough to cast shadows.
     sunny: bool,
+    /// The houses that may be met on the ways to pixels, from the wet ground, and to the sun.
+    seen: Grid,
+    mirrored: Grid,
+    shaded: Grid,
 }
+
+/// Rows that are painted at a time, of which several may be in the making.
+const BAND: usize = 40;
 
 impl Backdrop {
     pub(super) fn paint(
@@ -47,33 +57,90 @@ impl Backdrop {
         size: (usize, usize),
         margin: usize,
     ) -> Backdrop {
-        let painter = Painter { street, light, seed, sunny: light.sun.y > 0.05 };
+        let (camera, houses) = (&street.camera, &street.houses[..]);
+        let sunny = light.sun.y > 0.05;
+        let painter = Painter {
+            street,
+            light,
+            seed,
+            sunny,
+            seen: Grid::seen(camera, houses, size, margin),
+            mirrored: Grid::mirrored(camera, houses, size, margin),
+            shaded: Grid::shaded(houses, light.sun_dir),
+        };
         let (width, height) = (size.0 + 2 * margin, size.1 + 2 * margin);
-        let at = |x: f32, y: f32| painter.look(x - margin as f32, y - margin as f32);
-        let mut hits = Vec::with_capacity(width * height);
-        for y in 0..height {
-            for x in 0..width {
-                hits.push(at(x as f32 + 0.5, y as f32 + 0.5));
-            }
-        }
         let mut b = Backdrop {
             width,
             height,
             margin,
             rgb: vec![0; width * height * 3],
-            depth: hits.iter().map(|h| h.depth).collect(),
-            ground: hits.iter().map(|h| if h.ground { 255 } else { 0 }).collect(),
+            depth: vec![0.0; width * height],
+            ground: vec![0; width * height],
         };
-        let luma = |h: &Hit| h.rgb[0] * 0.3 + h.rgb[1] * 0.6 + h.rgb[2] * 0.1;
-        for y in 0..height {
+        let bands = b.rgb.chunks_mut(BAND * width * 3);
+        let bands = bands.zip(b.depth.chunks_mut(BAND * width)).zip(b.ground.chunks_mut(BAND * width));
+        let bands = Mutex::new(bands.enumerate());
+        let work = || {
+            let mut hits = Vec::new();
+            let next = || bands.lock().unwrap_or_else(PoisonError::into_inner).next();
+            while let Some((k, ((rgb, depth), ground))) = next() {
+                let rows = k * BAND..((k + 1) * BAND).min(height);
+                painter.band(rows, (width, height), margin, &mut hits, Band { rgb, depth, ground });
+            }
+        };
+        let helpers =
+            std::thread::available_parallelism().map_or(1, usize::from).min(height.div_ceil(BAND)) - 1;
+        std::thread::scope(|scope| {
+            for _ in 0..helpers {
+                // Where none can be had, this one paints all.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        b
+    }
+}
+
+/// Rows of a backdrop.
+struct Band<'a> {
+    rgb: &'a mut [u8],
+    depth: &'a mut [f32],
+    ground: &'a mut [u8],
+}
+
+impl Painter<'_> {
+    /// Paints rows of a backdrop of this size. `hits` is scratch.
+    fn band(
+        &self,
+        rows: Range<usize>,
+        (width, height): (usize, usize),
+        margin: usize,
+        hits: &mut Vec<Hit>,
+        to: Band<'_>,
+    ) {
+        let at = |x: f32, y: f32| self.look(x - margin as f32, y - margin as f32);
+        // With the rows above and below, which tell edges.
+        let first = rows.start.saturating_sub(1);
+        hits.clear();
+        for y in first..(rows.end + 1).min(height) {
             for x in 0..width {
-                let here = &hits[y * width + x];
+                hits.push(at(x as f32 + 0.5, y as f32 + 0.5));
+            }
+        }
+        let luma = |h: &Hit| h.rgb[0] * 0.3 + h.rgb[1] * 0.6 + h.rgb[2] * 0.1;
+        for y in rows.clone() {
+            let above = (y - first) * width;
+            let out = (y - rows.start) * width;
+            for x in 0..width {
+                let here = &hits[above + x];
                 let differs = |o: &Hit| o.surface != here.surface || (luma(o) - luma(here)).abs() > 9.0;
-                let edge = (x > 0 && differs(&hits[y * width + x - 1]))
-                    || (x + 1 < width && differs(&hits[y * width + x + 1]))
-                    || (y > 0 && differs(&hits[(y - 1) * width + x]))
-                    || (y + 1 < height && differs(&hits[(y + 1) * width + x]));
+                let edge = (x > 0 && differs(&hits[above + x - 1]))
+                    || (x + 1 < width && differs(&hits[above + x + 1]))
+                    || (y > 0 && differs(&hits[above + x - width]))
+                    || (y + 1 < height && differs(&hits[above + x + width]));
                 let mut c = here.rgb;
+                to.depth[out + x] = here.depth;
+                to.ground[out + x] = if here.ground { 255 } else { 0 };
                 if edge {
                     for (dx, dy) in [(-0.15f32, -0.38f32), (0.38, -0.15), (0.15, 0.38), (-0.38, 0.15)] {
                         let h = at(x as f32 + 0.5 + dx, y as f32 + 0.5 + dy);
@@ -84,25 +151,24 @@ impl Backdrop {
                     c = c.map(|v| v * (1.0 / 5.0));
                 }
                 for ch in 0..3 {
-                    b.rgb[(y * width + x) * 3 + ch] = c[ch] as u8;
+                    to.rgb[(out + x) * 3 + ch] = c[ch] as u8;
                 }
             }
         }
-        b
     }
-}
 
-impl Painter<'_> {
     fn look(&self, u: f32, v: f32) -> Hit {
         let cam = &self.street.camera;
         let d = cam.ray(u, v);
-        self.cast(cam.pos, d, true)
+        self.cast(cam.pos, d, Some((u, v)), 0)
     }
 
-    /// Follows a ray whose direction is one metre along the camera's axis.
-    fn cast(&self, from: V3, d: V3, wet: bool) -> Hit {
+    /// Follows a ray whose direction is one metre along the camera's axis: from the camera, through this place of the
+    /// picture, or from a wet ground that has mirrored it.
+    fn cast(&self, from: V3, d: V3, place: Option<(f32, f32)>, mirrored: Set) -> Hit {
         let mut best: Option<(f32, u8, usize)> = None;
-        for &k in &self.street.facing[usize::from(d.x > 0.0)] {
+        let near = place.map_or(mirrored, |(u, v)| self.seen.at(u, v));
+        for k in members(near & self.street.facing[usize::from(d.x > 0.0)]) {
             let h = &self.street.houses[k];
             if let Some((t, axis)) = crosses(h, from, d) {
                 let y = from.y + d.y * t;
@@ -121,14 +187,14 @@ impl Painter<'_> {
         if ground < 400.0 {
             let p = from + d * ground;
             let (mut c, surface) = self.ground(p, ground * length);
-            if wet && self.light.rain {
+            if let Some((u, v)) = place.filter(|_| self.light.rain) {
                 // A wet road mirrors what stands behind it, more so at a flat angle.
                 let k = 1.0 + d.y / length;
                 let puddle = smoothstep(0.45, 0.62, fbm(p.x * 0.35, p.z * 0.35, self.seed ^ 77, 3));
                 let share = (0.05 + 0.5 * k * k * k * k) * (0.45 + 0.55 * puddle);
                 let wobble = (noise2(p.x * 9.0, p.z * 9.0, self.seed ^ 5) - 0.5) * 0.05;
                 let up = v3(d.x + wobble, -d.y, d.z);
-                let m = self.cast(p + v3(0.0, 0.01, 0.0), up, false).rgb;
+                let m = self.cast(p + v3(0.0, 0.01, 0.0), up, None, self.mirrored.at(u, v)).rgb;
                 let back = m.map(|v| v * v * (1.0 / 65025.0));
                 c = (c * 0.62).lerp(v3(back[0], back[1], back[2]), share);
             }
@@ -154,9 +220,14 @@ impl Painter<'_> {
         base.lerp(white, cover * (0.25 + 0.75 * (y * 5.0).min(1.0)))
     }
 
+    fn sunlit(&self, p: V3) -> bool {
+        let (x, z) = cull::grounded(p, self.light.sun_dir);
+        self.street.sunlit_past(self.shaded.at(x, z), p, self.light.sun_dir)
+    }
+
     /// How much of the sun and of the lamps reaches a point of the ground.
     fn reach(&self, p: V3) -> Reach {
-        let sun = self.sunny && self.street.sunlit(p + v3(0.0, 0.05, 0.0), self.light.sun_dir);
+        let sun = self.sunny && self.sunlit(p + v3(0.0, 0.05, 0.0));
         let lamp = if self.light.lamps_on() { self.street.lamplight(p) } else { 0.0 };
         Reach { sun: f32::from(u8::from(sun)), lamp }
     }
@@ -286,9 +357,7 @@ impl Painter<'_> {
         let (u, width) =
             if axis == 0 { (p.z - h.lo.z, h.hi.z - h.lo.z) } else { (p.x - h.lo.x, h.hi.x - h.lo.x) };
         let spot = facade::spot(h.key, u, p.y, width, h.hi.y - h.lo.y, distance, self.light.lamps_on());
-        let sun = self.sunny
-            && n.dot(self.light.sun_dir) > 0.0
-            && self.street.sunlit(p + n * 0.08, self.light.sun_dir);
+        let sun = self.sunny && n.dot(self.light.sun_dir) > 0.0 && self.sunlit(p + n * 0.08);
         let lamp = if self.light.lamps_on() {
             self.street.lamplight(p) * (1.1 - p.y * 0.13).clamp(0.0, 1.0) * 1.2
         } else {

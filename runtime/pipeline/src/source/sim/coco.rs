@@ -123,7 +123,17 @@ impl List {
     }
 }
 
-/// Writes `options.frames` frames of each specification below `dir`; `progress(done, total)` is called after each.
+/// How far a data set is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Step<'a> {
+    /// This scene is being opened, which takes longer than a frame.
+    Opening(&'a SimSpec),
+    /// So many pictures are written, of all.
+    Written(u64, u64),
+}
+
+/// Writes `options.frames` frames of each specification below `dir`; `progress` is told of each scene and picture.
 /// `annotations.json` appears last and whole.
 ///
 /// # Errors
@@ -133,7 +143,7 @@ pub fn write_coco(
     specs: &[SimSpec],
     options: &CocoOptions,
     dir: &Path,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(Step<'_>),
 ) -> Result<CocoSummary> {
     if let Picture::Jpeg(q) = options.picture
         && !(1..=100).contains(&q)
@@ -151,6 +161,7 @@ pub fn write_coco(
     let mut done = CocoSummary::default();
     let mut buf = FrameBuf::default();
     for spec in specs {
+        progress(Step::Opening(spec));
         let mut sim = Sim::open(spec)?;
         for k in 0..options.frames {
             let n = options.first.saturating_add(k.saturating_mul(options.step.max(1)));
@@ -176,7 +187,7 @@ pub fn write_coco(
                 done.ignored += u64::from(o.ignore);
                 annotation_list.push(&annotation(done.annotations, id, o))?;
             }
-            progress(id, total);
+            progress(Step::Written(id, total));
         }
     }
     join(dir, image_list, annotation_list)?;

@@ -16,6 +16,7 @@ mod backdrop;
 mod camera;
 mod clip;
 mod coco;
+mod cull;
 mod draw;
 mod effects;
 mod facade;
@@ -35,7 +36,7 @@ mod truth;
 mod world;
 
 pub use clip::SimClip;
-pub use coco::{CocoOptions, CocoSummary, Picture, write_coco};
+pub use coco::{CocoOptions, CocoSummary, Picture, Step, write_coco};
 pub use frame::{FrameBuf, Sim};
 pub use index::{INDEX_SIZE, MAX_INDEX, read_index};
 

@@ -176,8 +176,11 @@ impl SimSpec {
             "size" => {
                 let want = "WIDTHxHEIGHT from 160x96 to 7680x4320, such as 1280x720";
                 let (w, h) = value.split_once('x').ok_or_else(|| bad(key, value, want))?;
-                self.width = whole(key, w, 160, 7680, want)? as usize;
-                self.height = whole(key, h, 96, 4320, want)? as usize;
+                let side = |text: &str, lo, hi| {
+                    let side = text.parse::<u32>().ok().filter(|v| (lo..=hi).contains(v));
+                    side.map(|v| v as usize).ok_or_else(|| bad(key, value, want))
+                };
+                (self.width, self.height) = (side(w, 160, 7680)?, side(h, 96, 4320)?);
             }
             "fps" => self.fps = whole(key, value, 1, 240, "a whole number from 1 to 240")?,
             "objects" => self.objects = Some(whole(key, value, 0, 64, "a whole number from 0 to 64")?),
@@ -361,6 +364,8 @@ mod tests {
             ("file:x", ErrorKind::Uri, "expected sim:SCENE"),
             ("sim:street?size=10x10", ErrorKind::Value, "160x96"),
             ("sim:street?size=1280", ErrorKind::Value, "WIDTHxHEIGHT"),
+            ("sim:street?size=1280x4321", ErrorKind::Value, "size=1280x4321 is not possible"),
+            ("sim:street?size=159x720", ErrorKind::Value, "size=159x720 is not possible"),
             ("sim:street?noise=NaN", ErrorKind::Value, "from 0 to 40"),
             ("sim:street?noise=-1", ErrorKind::Value, "from 0 to 40"),
             ("sim:street?jpeg=0", ErrorKind::Value, "1 to 100"),

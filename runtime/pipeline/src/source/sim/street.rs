@@ -4,6 +4,7 @@
 //! there, and leaves the picture past the camera. The camera stands near the origin. Traffic keeps to the right.
 
 use super::camera::{Camera, NEAR};
+use super::cull::{Set, members};
 use super::draw::props::{LOOKALIKES, Prop};
 use super::draw::{bicycle, bus, fixtures, person};
 use super::maths::{Rng, V3, v3};
@@ -92,7 +93,7 @@ pub(super) struct Street {
     pub(super) corner: f32,
     pub(super) houses: Vec<House>,
     /// Numbers of the houses a ray to the left or right, from within the street and ahead of the camera, can meet.
-    pub(super) facing: [Vec<usize>; 2],
+    pub(super) facing: [Set; 2],
     pub(super) props: Vec<Standing>,
     pub(super) lamps: Vec<V3>,
     pub(super) lanes: Vec<Lane>,
@@ -122,7 +123,7 @@ impl Street {
             junction,
             corner: junction - JUNCTION_HALF - 3.2,
             houses: Vec::new(),
-            facing: [Vec::new(), Vec::new()],
+            facing: [0; 2],
             props: Vec::new(),
             lamps: Vec::new(),
             lanes: Vec::new(),
@@ -167,14 +168,14 @@ impl Street {
             });
             x += w;
         }
-        for (side, list) in self.facing.iter_mut().enumerate() {
+        for (side, set) in self.facing.iter_mut().enumerate() {
             for (k, h) in self.houses.iter().enumerate() {
                 let ahead = [(h.lo.x, h.lo.z), (h.lo.x, h.hi.z), (h.hi.x, h.lo.z), (h.hi.x, h.hi.z)]
                     .into_iter()
                     .any(|(x, z)| self.camera.view(v3(x, self.camera.pos.y, z)).z > 0.0);
                 let here = k >= row || (h.lo.x > 0.0) == (side == 1);
                 if ahead && here {
-                    list.push(k);
+                    *set |= 1 << k;
                 }
             }
         }
@@ -427,14 +428,24 @@ impl Street {
         })
     }
 
-    /// Share of the sun that reaches the ground at (x, z), given the direction to the sun.
+    /// Whether the sun, in this direction, reaches a point.
     pub(super) fn sunlit(&self, p: V3, sun: V3) -> bool {
+        self.sunlit_past(Set::MAX, p, sun)
+    }
+
+    /// The same where only these houses can stand in the way.
+    pub(super) fn sunlit_past(&self, houses: Set, p: V3, sun: V3) -> bool {
         // A house on the far side of the point from the sun casts no shadow on it.
-        !self.houses.iter().any(|h| {
+        !members(houses & self.all()).map(|k| &self.houses[k]).any(|h| {
             (if sun.x > 0.0 { h.hi.x > p.x } else { h.lo.x < p.x })
                 && (if sun.z > 0.0 { h.hi.z > p.z } else { h.lo.z < p.z })
                 && crosses(h, p, sun).is_some()
         })
+    }
+
+    /// All houses.
+    fn all(&self) -> Set {
+        Set::MAX.checked_shr(Set::BITS - self.houses.len() as u32).unwrap_or(0)
     }
 
     /// Light of the street lamps on the ground at `p`, 0..1.
