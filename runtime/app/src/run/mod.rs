@@ -14,6 +14,7 @@ mod restarts;
 pub mod settings;
 mod signals;
 pub mod status;
+mod steps;
 mod supervise;
 pub mod table;
 mod tally;

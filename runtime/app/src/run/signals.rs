@@ -18,7 +18,7 @@ pub(super) struct Signals {
 
 impl Signals {
     /// From SIGTERM or SIGINT to the end, whatever hangs.
-    pub(super) const STOP_WITHIN: Duration = Duration::from_millis(1900);
+    pub(super) const STOP_WITHIN: Duration = Duration::from_millis(1750);
 
     /// Takes SIGTERM, SIGINT and SIGHUP from now on. The first SIGTERM or SIGINT asks for the end and, until [`Signals::running`], is
     /// the end; a second one ends the process at once.
