@@ -68,7 +68,8 @@ struct Drawn {
 }
 
 impl Sim {
-    /// Prepares a scene: lays out the street and draws its backdrop (some tenths of a second at 1280x720).
+    /// Prepares a scene: lays out the street and draws its backdrop on all cores (tenths of a second at 1280x720, seconds
+    /// at 7680x4320).
     ///
     /// # Errors
     /// [`ErrorKind::Value`](crate::ErrorKind::Value) when a value of `spec` is out of range.
