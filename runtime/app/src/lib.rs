@@ -52,6 +52,7 @@
 //! * [`npy`]: tensors in numpy's file format.
 //! * [`track`]: objects followed from picture to picture.
 //! * [`report`]: the records behind `--json`, and tables for people.
+//! * [`run`]: cameras and files through a model to sinks, continuously.
 //! * [`output`]: files that appear whole or not at all.
 #![forbid(unsafe_code)]
 
@@ -65,6 +66,7 @@ pub mod models;
 pub mod npy;
 pub mod output;
 pub mod report;
+pub mod run;
 pub mod session;
 
 pub use detector::{Detector, DetectorBuilder, Picture};

@@ -185,7 +185,7 @@ fn every_record_is_made_by_these_tests() {
         Schema::load().records(),
         [
             "bench", "dataset", "doctor", "error", "eval", "frame", "infer", "inspect", "model", "pull",
-            "sim", "summary", "tune"
+            "result", "run", "sim", "summary", "tune"
         ]
     );
 }

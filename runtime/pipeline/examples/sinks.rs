@@ -15,7 +15,7 @@ use saltica_pipeline::frame::{Frame, FrameFormat, Pool, SourceId, monotonic};
 use saltica_pipeline::sink::metrics::{self, PipelineMetrics, Registry};
 use saltica_pipeline::sink::web::{Limits, Pages, Preview, PreviewOptions, Server, Site, address};
 use saltica_pipeline::sink::{
-    Feed, FrameResult, Health, Object, SinkPlan, SinkUri, Sinks, SourceReport, Track,
+    Feed, FrameResult, Health, Object, Reports, SinkPlan, SinkReport, SinkUri, Sinks, SourceReport, Track,
 };
 use saltica_pipeline::source::sim::{Class, FrameBuf, Sim, SimSpec, Truth};
 use saltica_pipeline::source::{Counters, Opened, State, Status};
@@ -88,41 +88,15 @@ fn run() -> Result<(), Anything> {
     }
     let sinks = Arc::new(Sinks::start(sinks)?);
 
-    let reports = {
-        let (statuses, counters, names) = (Arc::clone(&statuses), Arc::clone(&counters), a.cameras.clone());
-        move || -> Vec<SourceReport> {
-            let statuses = statuses.lock().map(|s| s.clone()).unwrap_or_default();
-            let all = names.iter().zip(statuses).zip(counters.iter()).enumerate();
-            all.map(|(i, ((name, status), counters))| SourceReport {
-                id: SourceId(i as u32),
-                name: name.clone(),
-                status,
-                counters: counters.snapshot(),
-            })
-            .collect()
-        }
-    };
-    let sink_reports = {
-        let sinks = Arc::clone(&sinks);
-        move || sinks.reports()
-    };
-    {
-        let (sources, sinks) = (reports.clone(), sink_reports.clone());
-        registry.on_scrape(move |s| {
-            metrics::sources(s, &sources());
-            metrics::sinks(s, &sinks());
-            metrics::process(s);
-            metrics::build(s);
-        });
-    }
-    let site = Site::new(
-        registry,
-        Arc::clone(&numbers),
-        Arc::new(Health::new()),
-        Arc::new(reports),
-        Arc::new(sink_reports),
-        preview,
-    );
+    let cameras = Arc::new(Cameras {
+        names: a.cameras.clone(),
+        statuses: Arc::clone(&statuses),
+        counters: Arc::clone(&counters),
+        sinks: Arc::clone(&sinks),
+    });
+    let reports: Arc<dyn Reports> = cameras;
+    metrics::report(&registry, &reports);
+    let site = Site::new(Arc::clone(&numbers), Arc::new(Health::new()), Arc::clone(&reports), preview);
     let server = match &a.preview {
         Some(at) => Some(Server::start(address(at)?, Limits::default(), Arc::new(Pages(site)))?),
         None => None,
@@ -138,7 +112,7 @@ fn run() -> Result<(), Anything> {
         let mut threads = Vec::new();
         for (i, camera) in a.cameras.iter().enumerate() {
             let (stop, statuses) = (&stop, &statuses);
-            let feed = Feed::new(Arc::clone(&sinks), Arc::clone(&numbers), &a.cameras, Some(labels.clone()));
+            let feed = Feed::new(Arc::clone(&sinks), Arc::clone(&numbers), Some(labels.clone()));
             let counters = &counters[i];
             let trouble = a.trouble && i + 1 == a.cameras.len();
             let fps = a.fps;
@@ -179,6 +153,33 @@ fn run() -> Result<(), Anything> {
     }
     drop(server);
     Ok(())
+}
+
+/// What is known of the cameras.
+struct Cameras {
+    names: Vec<String>,
+    statuses: Arc<Mutex<Vec<Status>>>,
+    counters: Arc<Vec<Counters>>,
+    sinks: Arc<Sinks>,
+}
+
+impl Reports for Cameras {
+    fn sources(&self) -> Vec<SourceReport> {
+        let statuses = self.statuses.lock().map(|s| s.clone()).unwrap_or_default();
+        let all = self.names.iter().zip(statuses).zip(self.counters.iter()).enumerate();
+        all.map(|(i, ((name, status), counters))| SourceReport {
+            id: SourceId(i as u32),
+            name: name.clone(),
+            status,
+            counters: counters.snapshot(),
+            unanswered: Duration::ZERO,
+        })
+        .collect()
+    }
+
+    fn sinks(&self) -> Vec<SinkReport> {
+        self.sinks.reports()
+    }
 }
 
 fn status(state: State) -> Status {
@@ -225,7 +226,8 @@ impl Camera {
         let mut frame = Frame::owned(format, lease, captured)?;
         (frame.id, frame.source) = (self.next, self.source);
         self.next += 1;
-        self.feed.send(self.source, captured, Some(&frame), |r| {
+        let wanted = self.feed.sinks().wants_picture(self.source, captured);
+        self.feed.send(&frame.info(), wanted.then_some(&frame), |r| {
             r.batch = 1;
             r.age = frame.age(monotonic());
             detections(truth, r);

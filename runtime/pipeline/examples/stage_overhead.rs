@@ -12,8 +12,10 @@ use saltica_pipeline::Result;
 use saltica_pipeline::batch::BatcherConfig;
 use saltica_pipeline::frame::{Frame, SourceId};
 use saltica_pipeline::ring::Bell;
+use saltica_pipeline::sink::metrics::{PipelineMetrics, Registry};
+use saltica_pipeline::sink::{Feed, Flow, FrameResult, Sink, SinkPlan, Sinks};
 use saltica_pipeline::source::{SourceUri, Supervisor};
-use saltica_pipeline::stage::{Answer, Decode, Fate, Infer, Model, Pipeline, PipelineConfig, Prepare, Sink};
+use saltica_pipeline::stage::{Decode, Fate, Infer, Model, Pipeline, PipelineConfig, Prepare};
 use saltica_vision::Detections;
 
 struct Sleeper(Duration);
@@ -45,11 +47,15 @@ impl Sink for Notes {
         "notes"
     }
 
-    fn accept(&mut self, a: &Answer) -> Result<()> {
-        let work = a.spent.prepare + a.spent.infer + a.spent.decode;
+    fn accept(&mut self, r: &FrameResult) -> Result<Flow> {
+        let work = r.times.preprocess + r.times.infer + r.times.postprocess;
         if let Ok(mut notes) = self.0.lock() {
-            notes.push((a.age(), a.age().saturating_sub(work)));
+            notes.push((r.age, r.age.saturating_sub(work)));
         }
+        Ok(Flow::More)
+    }
+
+    fn close(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -75,8 +81,11 @@ fn main() -> Result<()> {
     let notes = Arc::new(Mutex::new(Vec::with_capacity(100_000)));
     let mut batch = BatcherConfig::new(1, None);
     batch.waiting = 1;
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Notes(Arc::clone(&notes)))];
-    let pipeline = Pipeline::start(PipelineConfig::new(batch), bell, vec![source], model, None, sinks)?;
+    let sinks =
+        Sinks::start(vec![(Box::new(Notes(Arc::clone(&notes))) as Box<dyn Sink>, SinkPlan::default())])?;
+    let numbers = PipelineMetrics::new(&Registry::new(), &[source.name().to_owned()])?;
+    let feed = Feed::new(Arc::new(sinks), numbers, None);
+    let pipeline = Pipeline::start(PipelineConfig::new(batch), bell, vec![source], model, None, feed)?;
     pipeline.wait(Duration::from_secs_f64(seconds));
     if let Some(fates) = pipeline.fates(0) {
         let ring = pipeline.sources()[0].ring();

@@ -271,6 +271,25 @@ impl Drop for Loan {
     }
 }
 
+/// What is told of a frame without its picture: it stays when the buffer has gone back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameInfo {
+    /// [`Frame::source`].
+    pub source: SourceId,
+    /// [`Frame::id`].
+    pub id: u64,
+    /// [`Frame::sequence`].
+    pub sequence: u64,
+    /// [`Frame::captured`].
+    pub captured: Duration,
+    /// Pixels in a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// [`Frame::copies`].
+    pub copies: u32,
+}
+
 /// A captured picture. Sending it to another thread moves a handle, never pixels.
 #[derive(Debug)]
 pub struct Frame {
@@ -320,6 +339,19 @@ impl Frame {
     /// Size, pixel format and layout.
     pub fn format(&self) -> &FrameFormat {
         &self.format
+    }
+
+    /// Whose frame it is, which, and how large.
+    pub fn info(&self) -> FrameInfo {
+        FrameInfo {
+            source: self.source,
+            id: self.id,
+            sequence: self.sequence,
+            captured: self.captured,
+            width: self.format.width,
+            height: self.format.height,
+            copies: self.copies,
+        }
     }
 
     /// The picture, in place.

@@ -9,6 +9,7 @@
 //! * [`clock`]: what tells the time, really or virtually.
 //! * [`sink`]: where results go: lines of JSON, pictures, video, MQTT, a page to look at, metrics.
 //! * [`process`]: what a supervisor such as systemd wants to be told.
+//! * [`suggest`]: the nearest known word for one that is not known.
 #![deny(unsafe_code)]
 
 pub mod batch;
@@ -20,7 +21,7 @@ pub mod ring;
 pub mod sink;
 pub mod source;
 pub mod stage;
-mod suggest;
+pub mod suggest;
 
 pub use error::{Error, ErrorKind};
 

@@ -382,6 +382,24 @@ fn only_the_newest_frames_of_a_stream_wait() {
 }
 
 #[test]
+fn every_frame_is_told_however_many_are_given_up_at_once() {
+    let mut config = BatcherConfig::new(2, Some(MS * 50));
+    config.waiting = 1500;
+    let mut batcher = Batcher::new(&config, vec![curve(&device())]).unwrap();
+    for id in 0..1500 {
+        (0..2).for_each(|source| batcher.offer(at(id as f64 * 0.01), source, id, at(id as f64 * 0.01)));
+    }
+    // Long after all of them are due.
+    assert_eq!(batcher.decide(at(10_000.0)), Decision::Wait(Time::NEVER));
+    let mut told = [0u64; 2];
+    while let Some((ticket, reason)) = batcher.shed() {
+        assert_eq!((ticket.id, reason), (told[ticket.source as usize], Reason::Late));
+        told[ticket.source as usize] += 1;
+    }
+    assert_eq!(told, [1500, 1500]);
+}
+
+#[test]
 fn a_failed_run_does_not_stop_the_next() {
     let mut batcher = Batcher::new(&BatcherConfig::new(1, None), vec![curve(&device())]).unwrap();
     batcher.offer(at(1.0), 0, 1, at(1.0));

@@ -15,7 +15,8 @@ use common::*;
 use saltica_pipeline::Result;
 use saltica_pipeline::batch::{BatcherConfig, Shedding};
 use saltica_pipeline::ring::Bell;
-use saltica_pipeline::stage::{Answer, Fate, Pipeline, PipelineConfig, Sink};
+use saltica_pipeline::sink::{Flow, FrameResult, Sink};
+use saltica_pipeline::stage::{Fate, Pipeline, PipelineConfig};
 
 /// Allocations of the whole process at the answers of two frames of source 0.
 struct Meter {
@@ -28,12 +29,16 @@ impl Sink for Meter {
         "meter"
     }
 
-    fn accept(&mut self, a: &Answer) -> Result<()> {
+    fn accept(&mut self, r: &FrameResult) -> Result<Flow> {
         for (at, count) in self.at.iter().zip(self.counts.iter()) {
-            if a.source.0 == 0 && a.id == *at {
+            if r.source.0 == 0 && r.frame == *at {
                 count.store(counting::of_process(), Ordering::Relaxed);
             }
         }
+        Ok(Flow::More)
+    }
+
+    fn close(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -47,12 +52,11 @@ fn frames_cost_no_allocation() {
         let (model, follow) = Reader::new(Duration::ZERO).model(4);
         let mut batch = BatcherConfig::new(2, None);
         batch.shedding = shedding;
-        let mut config = PipelineConfig::new(batch);
-        config.sink_room = 4096;
+        let config = PipelineConfig::new(batch);
         let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let meter = Meter { at: [300, 900], counts: Arc::clone(&counts) };
-        let pipeline =
-            Pipeline::start(config, bell, sources, model, Some(follow), vec![Box::new(meter)]).unwrap();
+        let feed = feed(2, vec![(Box::new(meter), whole())]);
+        let pipeline = Pipeline::start(config, bell, sources, model, Some(follow), feed).unwrap();
         until("frame 900", || counts[1].load(Ordering::Relaxed) > 0);
         let [early, late] = [0, 1].map(|k| counts[k].load(Ordering::Relaxed));
         assert_eq!(late - early, 0, "{shedding:?}: allocations in 600 frames of each source");

@@ -12,7 +12,9 @@ use saltica_pipeline::ErrorKind;
 use saltica_pipeline::frame::{Frame, FrameFormat, Pool, SourceId, monotonic};
 use saltica_pipeline::sink::metrics::{PipelineMetrics, Registry};
 use saltica_pipeline::sink::web::{Limits, Pages, Preview, PreviewOptions, Server, Site, address};
-use saltica_pipeline::sink::{FrameResult, Health, Object, SinkPlan, Sinks, SourceReport};
+use saltica_pipeline::sink::{
+    FrameResult, Health, Object, Reports, SinkPlan, SinkReport, Sinks, SourceReport,
+};
 use saltica_pipeline::source::{Counters, State, Status};
 use saltica_tensor::PixelFormat;
 
@@ -30,7 +32,20 @@ fn program(limits: Limits) -> Program {
     let numbers = PipelineMetrics::new(&registry, &names).unwrap();
     let preview = Preview::new(2, PreviewOptions::default());
     let sinks = Arc::new(Sinks::start(vec![(preview.sink().unwrap(), SinkPlan::default())]).unwrap());
-    let sources = move || {
+    let reports = Arc::new(Streaming { names, sinks: Arc::clone(&sinks) });
+    let site = Site::new(Arc::clone(&numbers), Arc::new(Health::new()), reports, Some(Arc::clone(&preview)));
+    let server = Server::start(address("127.0.0.1:0").unwrap(), limits, Arc::new(Pages(site))).unwrap();
+    Program { server, sinks, numbers, preview }
+}
+
+/// Sources that stream.
+struct Streaming {
+    names: [String; 2],
+    sinks: Arc<Sinks>,
+}
+
+impl Reports for Streaming {
+    fn sources(&self) -> Vec<SourceReport> {
         let report = |(i, name): (usize, &String)| SourceReport {
             id: SourceId(i as u32),
             name: name.clone(),
@@ -43,20 +58,14 @@ fn program(limits: Limits) -> Program {
                 last_frame: None,
             },
             counters: Counters::default().snapshot(),
+            unanswered: Duration::ZERO,
         };
-        names.iter().enumerate().map(report).collect()
-    };
-    let reports = Arc::clone(&sinks);
-    let site = Site::new(
-        registry,
-        Arc::clone(&numbers),
-        Arc::new(Health::new()),
-        Arc::new(sources),
-        Arc::new(move || reports.reports()),
-        Some(Arc::clone(&preview)),
-    );
-    let server = Server::start(address("127.0.0.1:0").unwrap(), limits, Arc::new(Pages(site))).unwrap();
-    Program { server, sinks, numbers, preview }
+        self.names.iter().enumerate().map(report).collect()
+    }
+
+    fn sinks(&self) -> Vec<SinkReport> {
+        self.sinks.reports()
+    }
 }
 
 impl Program {
@@ -98,7 +107,7 @@ impl Program {
         let mut f = Frame::owned(format, lease, monotonic()).unwrap();
         (f.id, f.source) = (frame, SourceId(source));
         let mut r = FrameResult::default();
-        r.reset(&f);
+        r.reset(&f.info());
         r.batch = 2;
         r.source_name = "front".into();
         r.objects.push(Object::new(0, 0.5, [10.0, 20.0, 100.0, 200.0]));
@@ -279,6 +288,10 @@ fn odd_requests_are_refused() {
         (format!("POST / HTTP/1.1\r\n{host}\r\n"), 405),
         (format!("DELETE /metrics HTTP/1.1\r\n{host}\r\n"), 405),
         (format!("GET / HTTP/1.1\r\n{host}Content-Length: 5\r\n\r\nhello"), 413),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: 0\r\nContent-Length: 0\r\n\r\n"), 400),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello"), 400),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: +0\r\n\r\n"), 413),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: 0\r\nConnection: close\r\n\r\n"), 200),
         (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 413),
         (format!("GET / HTTP/1.1\r\n{host}{}\r\n", "X: y\r\n".repeat(100)), 431),
         (format!("GET /{} HTTP/1.1\r\n{host}\r\n", "a".repeat(20_000)), 431),
@@ -294,6 +307,28 @@ fn odd_requests_are_refused() {
     ] {
         assert_eq!(p.status(&request), status, "{request:?}");
     }
+}
+
+#[test]
+fn the_head_of_a_stream_ends_and_a_source_named_twice_is_looked_at_once() {
+    // Were the connection kept open, it would end only after this time.
+    let p = program(Limits { head: Duration::from_secs(3600), ..Limits::default() });
+    for path in ["/api/stream", "/source/0.mjpeg"] {
+        let all = p.raw(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+        let text = String::from_utf8(all).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("\r\n\r\n"), "{text}");
+        assert!(text.contains("Connection: close"), "{text}");
+    }
+    let mut s = p.connect();
+    s.write_all(b"GET /api/stream?source=1,1,1,0,1 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    // The first status comes when it looks.
+    let (mut all, mut block) = (Vec::new(), [0; 1024]);
+    while !String::from_utf8_lossy(&all).contains("\r\n\r\n{\"type\":\"status\"") {
+        let n = s.read(&mut block).unwrap();
+        assert!(n > 0, "the stream ended");
+        all.extend_from_slice(&block[..n]);
+    }
+    assert_eq!(p.preview.viewers(), 2);
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub mod spec;
 pub mod track;
 mod yuv;
 
-pub use self::image::{EncodedFormat, Image, JpegScan, Limits, scan_jpeg};
+pub use self::image::{EncodedFormat, Image, JpegScan, JpegScanner, Limits, scan_jpeg};
 pub use detection::{Detection, Detections, Keypoint, Mask, OrientedBox};
 pub use error::{Error, ErrorKind};
 pub use heads::{DecodeParams, Head, OutputInfo};

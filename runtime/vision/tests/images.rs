@@ -3,7 +3,8 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use saltica_vision::{EncodedFormat, ErrorKind, Image, Limits};
+use proptest::prelude::*;
+use saltica_vision::{EncodedFormat, ErrorKind, Image, JpegScanner, Limits, scan_jpeg};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -157,4 +158,22 @@ fn what_has_no_end_is_read_up_to_the_limit() {
     assert!(e.to_string().contains("more than 1000 bytes"), "{e}");
     let e = saltica_vision::ModelSpec::open("/dev/zero").unwrap_err();
     assert!(e.to_string().contains("more than 1048576 bytes"), "{e}");
+}
+
+proptest! {
+    /// Bytes that are mostly markers, given in pieces of any size.
+    #[test]
+    fn a_jpeg_in_pieces_is_scanned_as_a_whole_one(
+        body in prop::collection::vec(prop::sample::select(&[0xffu8, 0xd8, 0xd9, 0xda, 0xd0, 0xc4, 0x00, 0x01, 0x02, 0x05]), 0..60),
+        steps in prop::collection::vec(1usize..9, 70),
+    ) {
+        let bytes: Vec<u8> = [0xff, 0xd8, 0xff].into_iter().chain(body).collect();
+        let mut scanner = JpegScanner::default();
+        let mut end = 0;
+        for step in steps {
+            end = (end + step).min(bytes.len());
+            let found = scanner.scan(&bytes[..end]);
+            prop_assert_eq!(found, scan_jpeg(&bytes[..end]), "{:02x?}", &bytes[..end]);
+        }
+    }
 }

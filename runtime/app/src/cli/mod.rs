@@ -8,6 +8,7 @@ mod flags;
 mod infer;
 mod inspect;
 mod models;
+mod run;
 mod saver;
 mod sim;
 mod tune;
@@ -56,6 +57,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Detect(detect::Args),
+    Run(run::Args),
     Infer(infer::Args),
     Inspect(inspect::Args),
     Bench(bench::Args),
@@ -77,10 +79,14 @@ pub(crate) fn main() -> ExitCode {
             writeln!(to, "[{style}{:<5}{style:#}] {}", record.level(), printable_lines(&text))
         })
         .init();
-    ui::remove_half_files_on_signals();
+    // What runs continuously takes signals itself.
+    if !matches!(args.command, Command::Run(_)) {
+        ui::remove_half_files_on_signals();
+    }
     let mut ui = Ui::new(args.json);
     let result = match args.command {
         Command::Detect(a) => detect::run(&a, &mut ui),
+        Command::Run(a) => run::run(&a, &mut ui),
         Command::Infer(a) => infer::run(&a, &mut ui),
         Command::Inspect(a) => inspect::run(&a, &mut ui),
         Command::Bench(a) => bench::run(&a, &mut ui),

@@ -230,7 +230,7 @@ impl DetectorBuilder {
 }
 
 /// A class by name or number.
-fn class_number(class: &str, head: &Head) -> Result<u32> {
+pub(crate) fn class_number(class: &str, head: &Head) -> Result<u32> {
     if let Some(found) = head.labels().and_then(|l| l.find(class)) {
         return Ok(found);
     }

@@ -4,6 +4,7 @@ mod builder;
 mod picture;
 
 pub use builder::DetectorBuilder;
+pub(crate) use builder::class_number;
 pub use picture::Picture;
 
 use crate::bench::FrameTime;
@@ -17,7 +18,7 @@ use saltica_vision::{DecodeParams, Detections, Head, Preprocessor};
 use std::time::Instant;
 
 /// Most outputs a detector's model may have: YuNet, which has the most, has twelve.
-const MAX_OUTPUTS: usize = 16;
+pub(crate) const MAX_OUTPUTS: usize = 16;
 
 /// A model, what its tensors mean, and thresholds.
 ///
@@ -206,6 +207,19 @@ impl Detector {
     pub fn session(&mut self) -> &mut Session {
         &mut self.session
     }
+
+    /// Taken apart, for stages that run on threads of their own.
+    pub(crate) fn into_parts(self) -> Parts {
+        Parts { session: self.session, head: self.head, params: self.params, port: self.port }
+    }
+}
+
+/// What a detector is made of.
+pub(crate) struct Parts {
+    pub(crate) session: Session,
+    pub(crate) head: Head,
+    pub(crate) params: DecodeParams,
+    pub(crate) port: Port,
 }
 
 /// All outputs, without allocating.
@@ -219,7 +233,7 @@ fn output_views(executor: &Executor) -> Result<([View<'_>; MAX_OUTPUTS], usize)>
 }
 
 /// Makes all elements zeros, without allocating.
-fn clear(mut view: ViewMut<'_>) {
+pub(crate) fn clear(mut view: ViewMut<'_>) {
     if let Some(all) = view.as_mut_slice::<f32>() {
         all.fill(0.0);
     } else if let Some(all) = view.as_mut_slice::<u8>() {

@@ -154,10 +154,13 @@ pub struct Batcher {
     /// Input size and number of parts.
     running: Option<(usize, usize)>,
     given_up: VecDeque<(Ticket, Reason)>,
+    /// Room in it.
+    tell: usize,
     dropped: [u64; REASONS],
 }
 
-/// Given-up frames that wait to be fetched; beyond that the oldest are only counted.
+/// Given-up frames that wait to be fetched, at least: as many as can wait and be given up at once are always told, and beyond that
+/// the oldest are only counted.
 const GIVEN_UP: usize = 1024;
 /// Rate and input size are looked at again after this long.
 const REVIEW: Duration = Duration::from_millis(250);
@@ -187,6 +190,8 @@ impl Batcher {
         let room = config.streams.len().saturating_mul(config.waiting).min(1 << 16);
         let governor = (!config.bytes.is_empty())
             .then(|| MemoryGovernor::new(config.memory, &config.bytes, config.budget));
+        // All that wait, and the one that is offered.
+        let tell = GIVEN_UP.max(room + 1);
         let stream = |objective: &Objective| Stream {
             objective: *objective,
             newest: None,
@@ -214,7 +219,8 @@ impl Batcher {
             expected: [Expected { at: 0, due: 0 }; MAX_EXPECTED],
             batch: Vec::with_capacity(MAX_BATCH),
             running: None,
-            given_up: VecDeque::with_capacity(GIVEN_UP),
+            given_up: VecDeque::with_capacity(tell),
+            tell,
             dropped: [0; REASONS],
         };
         batcher.set_caps();
@@ -426,7 +432,7 @@ impl Batcher {
 
     fn give_up(&mut self, frame: Ticket, reason: Reason) {
         self.dropped[reason as usize] += 1;
-        if self.given_up.len() == GIVEN_UP {
+        if self.given_up.len() == self.tell {
             self.given_up.pop_front();
         }
         self.given_up.push_back((frame, reason));

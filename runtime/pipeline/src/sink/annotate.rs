@@ -155,7 +155,7 @@ pub(super) mod tests {
         lease.bytes_mut().fill(90);
         let frame = Frame::owned(format, lease, Duration::from_secs(1)).unwrap();
         let mut r = FrameResult::default();
-        r.reset(&frame);
+        r.reset(&frame.info());
         r.picture.copy(&frame);
         r
     }

@@ -2,15 +2,14 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Demand, Flow, FrameResult, Sink};
-use crate::frame::{SourceId, lock};
+use super::{Demand, Flow, FrameResult, Sink, SinkReport, SinkState};
+use crate::frame::{SourceId, lock, monotonic};
 use crate::ring::Keep;
 use crate::{Error, ErrorKind, Result};
 
@@ -35,59 +34,6 @@ impl Default for SinkPlan {
     }
 }
 
-/// What a sink is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SinkState {
-    /// It takes results.
-    Working,
-    /// The last result could not be taken.
-    Failing,
-    /// It is over: closed, or failed for good.
-    Ended,
-}
-
-impl SinkState {
-    /// Every state.
-    pub const ALL: [SinkState; 3] = [SinkState::Working, SinkState::Failing, SinkState::Ended];
-
-    /// The lower-case name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SinkState::Working => "working",
-            SinkState::Failing => "failing",
-            SinkState::Ended => "ended",
-        }
-    }
-}
-
-impl fmt::Display for SinkState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// What is known about a sink now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SinkReport {
-    /// What messages call it.
-    pub name: String,
-    /// What it is doing.
-    pub state: SinkState,
-    /// Why it is failing, or what ended it.
-    pub reason: Option<String>,
-    /// Results it took.
-    pub taken: u64,
-    /// Results dropped because it was too slow.
-    pub dropped: u64,
-    /// Results it could not take.
-    pub failed: u64,
-    /// Results waiting before it.
-    pub waiting: usize,
-    /// Whether it ended because of an error (and not because it was closed, or nobody wanted more).
-    pub broken: bool,
-}
-
 #[derive(Debug)]
 struct Queue {
     results: VecDeque<Arc<FrameResult>>,
@@ -106,8 +52,11 @@ struct Shared {
     taken: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
+    lost: AtomicU64,
     /// Set when the queue takes nothing any more, so that sending does not lock.
     over: AtomicBool,
+    /// When the call in progress began (nanoseconds of the monotonic clock), 0 outside of calls.
+    called: AtomicU64,
     demand: Option<Arc<dyn Demand>>,
 }
 
@@ -138,6 +87,17 @@ impl Shared {
         }
     }
 
+    /// Waits until the sink is over; whether it is.
+    fn wait(&self, deadline: Instant) -> bool {
+        let mut queue = lock(&self.queue);
+        while queue.state != SinkState::Ended {
+            let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
+            let Some(left) = left else { return false };
+            queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
     fn set(&self, state: SinkState, reason: Option<String>) {
         let mut queue = lock(&self.queue);
         if queue.state != state {
@@ -151,6 +111,8 @@ impl Shared {
     }
 
     fn report(&self) -> SinkReport {
+        let called = self.called.load(Ordering::Relaxed);
+        let busy = if called == 0 { 0 } else { (monotonic().as_nanos() as u64).saturating_sub(called) };
         let queue = lock(&self.queue);
         SinkReport {
             name: self.name.clone(),
@@ -159,7 +121,9 @@ impl Shared {
             taken: self.taken.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
             waiting: queue.results.len(),
+            busy: Duration::from_nanos(busy),
             broken: queue.broken,
         }
     }
@@ -198,7 +162,9 @@ impl Sinks {
                 taken: AtomicU64::new(0),
                 dropped: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
+                lost: AtomicU64::new(0),
                 over: AtomicBool::new(false),
+                called: AtomicU64::new(0),
                 demand: sink.demand(),
             });
             let worker = Worker { sink, shared: Arc::clone(&shared) };
@@ -246,26 +212,30 @@ impl Sinks {
         !self.all.is_empty() && self.all.iter().all(|s| lock(&s.queue).state == SinkState::Ended)
     }
 
-    /// Lets every sink take what waits and close, all of them within this time. Returns the names of those that did not
-    /// get there; their threads are left behind.
-    pub fn close(&self, within: Duration) -> Vec<String> {
-        let deadline = Instant::now() + within;
+    /// Nothing more will come: every sink takes what waits and closes. Waits for none.
+    pub fn finish(&self) {
         for s in &self.all {
             lock(&s.queue).closing = true;
             s.changed.notify_all();
         }
+    }
+
+    /// Waits until every sink is over, at most for this time; whether they are.
+    pub fn wait(&self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        self.all.iter().all(|s| s.wait(deadline))
+    }
+
+    /// Lets every sink take what waits and close, all of them within this time. Returns the names of those that did not
+    /// get there; their threads are left behind.
+    pub fn close(&self, within: Duration) -> Vec<String> {
+        let deadline = Instant::now() + within;
+        self.finish();
         let mut late = Vec::new();
         for (shared, thread) in lock(&self.threads).drain(..) {
-            let mut queue = lock(&shared.queue);
-            while queue.state != SinkState::Ended {
-                let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
-                let Some(left) = left else { break };
-                queue = shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
-            }
-            let ended = queue.state == SinkState::Ended;
+            let ended = shared.wait(deadline);
             // What a hanging sink holds would otherwise be kept for ever.
-            let rest = if ended { 0 } else { std::mem::take(&mut queue.results).len() };
-            drop(queue);
+            let rest = if ended { 0 } else { std::mem::take(&mut lock(&shared.queue).results).len() };
             shared.over.store(true, Ordering::Release);
             shared.dropped.fetch_add(rest as u64, Ordering::Relaxed);
             if ended {
@@ -350,7 +320,12 @@ impl Worker {
 
     /// Runs a call of the sink with its panics caught.
     fn call<T>(&mut self, call: impl FnOnce(&mut dyn Sink) -> Result<T>) -> Result<T> {
+        self.shared.called.store(monotonic().as_nanos() as u64, Ordering::Relaxed);
         let done = catch_unwind(AssertUnwindSafe(|| call(self.sink.as_mut())));
+        self.shared.called.store(0, Ordering::Relaxed);
+        if done.is_ok() {
+            self.shared.lost.store(self.sink.lost(), Ordering::Relaxed);
+        }
         done.unwrap_or_else(|cause| {
             let text = describe(cause.as_ref());
             Err(Error::new(ErrorKind::Bug, format!("the sink's code failed ({text}): please report it")))
@@ -395,60 +370,12 @@ impl Worker {
     }
 }
 
-fn describe(cause: &(dyn Any + Send)) -> &str {
+pub(crate) fn describe(cause: &(dyn Any + Send)) -> &str {
     cause
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| cause.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
-}
-
-/// Limits a sink's pictures: of each source the next one only when a period has passed since the last one.
-///
-/// Asking and taking are counted apart, since a result may carry a picture that another sink asked for, and may be dropped
-/// on the way.
-#[derive(Debug)]
-pub(crate) struct Paced {
-    period: Duration,
-    /// When the next one is due, in nanoseconds, by source: to be asked for, and to be taken.
-    due: [Vec<AtomicU64>; 2],
-}
-
-impl Paced {
-    /// Sources that are told apart; the ones beyond share their places.
-    const SOURCES: usize = 64;
-
-    /// At most one picture a period and source; all of them if it is zero.
-    pub(crate) fn new(period: Duration) -> Arc<Paced> {
-        let due = [0, 1].map(|_| (0..Self::SOURCES).map(|_| AtomicU64::new(0)).collect());
-        Arc::new(Paced { period, due })
-    }
-
-    /// Whether the sink is to take the picture of a frame captured then.
-    pub(crate) fn takes(&self, source: SourceId, captured: Duration) -> bool {
-        self.is_due(1, source, captured)
-    }
-
-    fn is_due(&self, which: usize, source: SourceId, captured: Duration) -> bool {
-        if self.period.is_zero() {
-            return true;
-        }
-        let due = &self.due[which][source.0 as usize % Self::SOURCES];
-        let (at, now) = (due.load(Ordering::Relaxed), captured.as_nanos() as u64);
-        if now < at {
-            return false;
-        }
-        let period = self.period.as_nanos() as u64;
-        // Keeps the rate when frames come a little late, without catching up after a pause.
-        due.store(if now - at < period { at + period } else { now + period }, Ordering::Relaxed);
-        true
-    }
-}
-
-impl Demand for Paced {
-    fn wants(&self, source: SourceId, captured: Duration) -> bool {
-        self.is_due(0, source, captured)
-    }
 }
 
 #[cfg(test)]
@@ -565,6 +492,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_sink_lost_later_is_reported() {
+        struct Forgets(u64);
+        impl Sink for Forgets {
+            fn name(&self) -> &str {
+                "forgets"
+            }
+            fn accept(&mut self, _: &FrameResult) -> Result<Flow> {
+                self.0 += 1;
+                Ok(Flow::More)
+            }
+            fn lost(&self) -> u64 {
+                self.0 / 2
+            }
+            fn close(&mut self) -> Result<()> {
+                self.0 *= 2;
+                Ok(())
+            }
+        }
+        let sinks = Sinks::start(vec![(Box::new(Forgets(0)) as Box<dyn Sink>, SinkPlan::default())]).unwrap();
+        (0..4).for_each(|i| sinks.send(&result(i)));
+        wait_for(|| sinks.reports()[0].lost == 2);
+        assert!(sinks.close(Duration::from_secs(60)).is_empty());
+        assert_eq!((sinks.reports()[0].taken, sinks.reports()[0].lost), (4, 4));
+    }
+
+    #[test]
     fn panics_end_only_the_sink() {
         let (sinks, todo, _told) = told(SinkPlan::default());
         todo.send(Do::Panic).unwrap();
@@ -594,16 +547,5 @@ mod tests {
             }
         });
         assert_eq!(sinks.reports()[0].dropped, 0);
-    }
-
-    #[test]
-    fn pictures_are_asked_for_at_a_rate() {
-        let ms = Duration::from_millis;
-        let paced = Paced::new(ms(100));
-        let at: Vec<u64> =
-            (0..20).map(|i| 1000 + i * 33).filter(|t| paced.wants(SourceId(1), ms(*t))).collect();
-        assert_eq!(at, [1000, 1132, 1231, 1330, 1429, 1528, 1627]);
-        assert!(paced.wants(SourceId(2), ms(1001)), "each source by itself");
-        assert!(Paced::new(Duration::ZERO).wants(SourceId(0), ms(0)));
     }
 }

@@ -130,21 +130,10 @@ impl RotatingFile {
     /// # Errors
     /// [`ErrorKind::Io`] when it cannot be opened for writing, [`ErrorKind::Value`] when it holds something else.
     pub fn open(path: PathBuf, rotation: Rotation) -> Result<RotatingFile> {
-        // What another program wrote is never touched.
-        if let Ok(mut old) = File::open(&path)
-            && old.metadata().is_ok_and(|m| m.is_file())
-        {
-            let mut first = [b'{'];
-            if old.read(&mut first).is_ok_and(|n| n == 1) && first[0] != b'{' {
-                return Err(Error::new(
-                    ErrorKind::Value,
-                    format!("{} exists and does not hold lines of JSON: name another file", path.display()),
-                ));
-            }
-        }
         let mut new = RotatingFile { path, rotation, file: None, bytes: 0, torn: false };
-        new.reopen().map_err(|e| {
-            Error::new(ErrorKind::Io, format!("cannot open {} for writing: {e}", new.path.display()))
+        new.reopen().map_err(|e| match e.kind() {
+            io::ErrorKind::InvalidData => Error::new(ErrorKind::Value, e.to_string()),
+            _ => Error::new(ErrorKind::Io, format!("cannot open {} for writing: {e}", new.path.display())),
         })?;
         Ok(new)
     }
@@ -152,7 +141,20 @@ impl RotatingFile {
     fn reopen(&mut self) -> io::Result<()> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(&self.path)?;
         // A device or a pipe (such as /dev/stderr) has no lines to look back at.
-        self.bytes = if file.metadata()?.is_file() { mend(&mut file)? } else { 0 };
+        self.bytes = 0;
+        if file.metadata()?.is_file() {
+            // What another program wrote is never touched.
+            if !is_ours(&mut file)? {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!(
+                        "{} exists, and its first line is no result: name another file, or move it away",
+                        self.path.display()
+                    ),
+                ));
+            }
+            self.bytes = mend(&mut file)?;
+        }
         (self.file, self.torn) = (Some(file), false);
         Ok(())
     }
@@ -196,6 +198,26 @@ impl LineWriter for RotatingFile {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a file begins with a result, or with as much of one as could be written.
+fn is_ours(file: &mut File) -> io::Result<bool> {
+    let mut head = [0u8; 64];
+    let mut filled = 0;
+    file.seek(SeekFrom::Start(0))?;
+    while filled < head.len() {
+        match file.read(&mut head[filled..])? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    let head = &head[..filled];
+    // {"schema":1,"type":"result",
+    let is_start = |text: &[u8], of: &[u8]| text.starts_with(of) || of.starts_with(text);
+    let before = b"{\"schema\":";
+    let Some(rest) = head.strip_prefix(before) else { return Ok(is_start(head, before)) };
+    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    Ok(is_start(&rest[digits..], b",\"type\":\"result\",") && (digits > 0 || rest.is_empty()))
 }
 
 /// Cuts off what stands behind the last line end; returns the bytes left.
@@ -312,10 +334,31 @@ mod tests {
     fn somebody_elses_file_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notes.txt");
-        std::fs::write(&path, "not JSON").unwrap();
-        let e = Lines::file(&path, Rotation::default()).unwrap_err();
-        assert_eq!(e.kind(), ErrorKind::Value);
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "not JSON");
+        let long = format!("{{\"name\":\"{}\"}}", "x".repeat(9000));
+        for theirs in [
+            "not JSON",
+            "{\"name\":\"settings\",\"of\":\"another program\"}",
+            "{\n  \"pretty\": true\n}\n",
+            "{\"schema\":1,\"type\":\"frame\",\"frame_id\":1}\n",
+            "{\"schema\":\"http://json-schema.org/draft-07/schema#\"}",
+            "{}",
+            "\n",
+            &long,
+        ] {
+            std::fs::write(&path, theirs).unwrap();
+            let e = Lines::file(&path, Rotation::default()).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Value, "{theirs}");
+            assert!(e.to_string().contains("first line is no result"), "{e}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), theirs);
+        }
+        // What a crash left of our own first line is ours.
+        let whole = serde_json::to_string(&result(1)).unwrap();
+        for bytes in 0..whole.len() {
+            std::fs::write(&path, &whole[..bytes]).unwrap();
+            let mut sink = Lines::file(&path, Rotation::default()).unwrap();
+            sink.accept(&result(2)).unwrap();
+            assert_eq!(frames(&path), [2], "{bytes} bytes");
+        }
     }
 
     #[test]

@@ -26,7 +26,9 @@ mod hub;
 pub mod lines;
 pub mod metrics;
 pub mod mqtt;
+mod pace;
 pub mod pictures;
+mod report;
 mod result;
 mod uri;
 pub mod video;
@@ -39,7 +41,9 @@ use std::time::Duration;
 pub use annotate::Annotated;
 pub use feed::Feed;
 pub use health::{Health, HealthReport, HealthState, Reason};
-pub use hub::{SinkPlan, SinkReport, SinkState, Sinks};
+pub(crate) use hub::describe;
+pub use hub::{SinkPlan, Sinks};
+pub use report::{SinkReport, SinkState};
 pub use result::{FrameResult, Object, Picture, Recycler, SCHEMA, StageTimes, Track};
 pub use uri::{SCHEMES, Scheme, SinkUri};
 
@@ -72,6 +76,11 @@ pub trait Sink: Send {
     /// As [`Sink::accept`].
     fn idle(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// Results that it took and that were lost later: given up before a receiver confirmed them.
+    fn lost(&self) -> u64 {
+        0
     }
 
     /// The end: writes out what it holds and lets go.
@@ -117,11 +126,41 @@ pub struct SourceReport {
     pub status: Status,
     /// What it counted.
     pub counters: Snapshot,
+    /// For how long frames of it have been taken in without any being answered; zero where none waits for its result.
+    pub unanswered: Duration,
 }
 
-/// Tells about every source when asked: usually [`Supervisor::status`](crate::source::Supervisor::status) and
-/// [`Supervisor::counters`](crate::source::Supervisor::counters) of each.
-pub type SourceReports = Arc<dyn Fn() -> Vec<SourceReport> + Send + Sync>;
+/// What is known about a stage, for pages and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageReport {
+    /// What messages call it.
+    pub name: String,
+    /// How long ago its last sign of life was; it gives one several times a second.
+    pub silent: Duration,
+    /// Pieces of work it has done.
+    pub done: u64,
+    /// Why its thread ended before its time.
+    pub failed: Option<String>,
+}
+
+/// Tells about all parts of a running pipeline when asked: [`Monitor`](crate::stage::Monitor) does.
+pub trait Reports: Send + Sync {
+    /// About every source, by number.
+    fn sources(&self) -> Vec<SourceReport>;
+
+    /// About every sink.
+    fn sinks(&self) -> Vec<SinkReport>;
+
+    /// About every stage.
+    fn stages(&self) -> Vec<StageReport> {
+        Vec::new()
+    }
+
+    /// Adds what else is counted to the metrics.
+    fn scrape(&self, out: &mut metrics::Scrape) {
+        let _ = out;
+    }
+}
 
 /// Whether a transfer that failed so is no more than late or interrupted: it may be tried again.
 fn is_retry(e: &std::io::Error) -> bool {

@@ -68,12 +68,18 @@ impl Options {
     pub fn read(uri: &SinkUri) -> Result<Options> {
         let tls = uri.scheme().name == "mqtts";
         let rest = uri.target().strip_prefix("//").unwrap_or(uri.target());
-        // A password may itself hold '@' and '/', if it was not escaped: it ends at the last '@'.
-        let (login, rest) = match rest.rsplit_once('@') {
-            Some((login, rest)) => (Some(login), rest),
-            None => (None, rest),
-        };
+        // The first '/' ends the authority, whatever follows.
         let (authority, topic) = rest.split_once('/').unwrap_or((rest, ""));
+        if topic.contains('@') && authority.contains(['@', ':']) {
+            // Either a password that holds a '/', or a topic that holds a '@': a wrong guess would send one to a stranger.
+            return Err(uri.bad(
+                "an @ stands behind the first / after the host: write it %40 if it is part of the topic, and / as %2F in a password",
+            ));
+        }
+        let (login, authority) = match authority.rsplit_once('@') {
+            Some((login, host)) => (Some(login), host),
+            None => (None, authority),
+        };
         let (host, port) = match authority.strip_prefix('[').and_then(|a| a.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':')),
             None => match authority.split_once(':') {
@@ -187,7 +193,7 @@ pub struct Mqtt {
     payload: Vec<u8>,
     packet: Vec<u8>,
     topic: String,
-    /// Messages given up because too many were not confirmed.
+    /// Messages that were taken and will not be confirmed any more: too many were open, or the end came.
     given_up: u64,
 }
 
@@ -234,11 +240,6 @@ impl Mqtt {
         })
     }
 
-    /// Messages given up because too many were not confirmed.
-    pub fn given_up(&self) -> u64 {
-        self.given_up
-    }
-
     /// Makes sure there is a connection.
     fn connect(&mut self) -> Result<()> {
         if self.link.is_some() {
@@ -255,7 +256,7 @@ impl Mqtt {
                 log::info!("{}: connected", self.name);
                 self.greet()
             }
-            Err(e) => Err(self.lost(e)),
+            Err(e) => Err(self.disconnected(e)),
         }
     }
 
@@ -298,7 +299,7 @@ impl Mqtt {
             packet::mark_again(old);
             let Some(link) = &mut self.link else { break };
             if let Err(e) = link.send(old) {
-                return Err(self.lost(e));
+                return Err(self.disconnected(e));
             }
         }
         Ok(())
@@ -307,11 +308,11 @@ impl Mqtt {
     fn send_packet(&mut self) -> Result<()> {
         let Some(link) = &mut self.link else { return Err(Error::new(ErrorKind::Gone, "not connected")) };
         let sent = link.send(&self.packet);
-        sent.map_err(|e| self.lost(e))
+        sent.map_err(|e| self.disconnected(e))
     }
 
     /// The connection is gone, or was never had.
-    fn lost(&mut self, e: Error) -> Error {
+    fn disconnected(&mut self, e: Error) -> Error {
         self.link = None;
         let pause = self.backoff.pause;
         self.backoff.next = Some(Instant::now() + pause);
@@ -328,18 +329,18 @@ impl Mqtt {
                 Ok(Some(Ack::Published(id))) => self.open.retain(|(open, _)| *open != id),
                 Ok(Some(Ack::Refused { why, .. })) => {
                     let e = Error::new(ErrorKind::Gone, format!("the broker ended the connection: {why}"));
-                    return Err(self.lost(e));
+                    return Err(self.disconnected(e));
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                Err(e) => return Err(self.lost(e)),
+                Err(e) => return Err(self.disconnected(e)),
             }
         }
         let keep_alive = self.options.keep_alive;
         let Some(link) = &mut self.link else { return Ok(()) };
         if link.waits_for_pong(keep_alive.min(Self::PATIENCE * 2)) {
             let e = Error::new(ErrorKind::Timeout, "the broker does not answer any more");
-            return Err(self.lost(e));
+            return Err(self.disconnected(e));
         }
         if link.silent_for() >= keep_alive.mul_f64(0.5) {
             self.packet.clear();
@@ -400,7 +401,20 @@ impl Sink for Mqtt {
         self.tend()
     }
 
+    fn lost(&self) -> u64 {
+        self.given_up
+    }
+
     fn close(&mut self) -> Result<()> {
+        let closed = self.say_goodbye();
+        self.given_up += self.open.len() as u64;
+        self.open.clear();
+        closed
+    }
+}
+
+impl Mqtt {
+    fn say_goodbye(&mut self) -> Result<()> {
         if self.link.is_none() {
             return Ok(());
         }
@@ -442,7 +456,27 @@ mod tests {
         assert_eq!((o.host.as_str(), o.port, o.topic.as_str()), ("::1", 1884, "saltica"));
         assert_eq!((o.name().as_str(), o.keep_alive), ("mqtt://[::1]:1884/saltica", Duration::from_secs(5)));
         assert!(o.client.len() <= 23 && o.client.bytes().all(|b| b.is_ascii_alphanumeric()));
-        assert_eq!(read("mqtt://u:a@b/c@host/t").unwrap().password, Some(Secret("a@b/c".into())));
+        let o = read("mqtt://u:a@b%2Fc@host/t").unwrap();
+        assert_eq!((o.host.as_str(), o.password), ("host", Some(Secret("a@b/c".into()))));
+    }
+
+    #[test]
+    fn an_at_sign_behind_the_host_never_changes_the_host() {
+        let o = read("mqtt://broker/home/me@work").unwrap();
+        assert_eq!((o.host.as_str(), o.topic.as_str(), o.user), ("broker", "home/me@work", None));
+        let o = read("mqtt://me:secret@broker:1884/home/me%40evil.example").unwrap();
+        assert_eq!((o.host.as_str(), o.port, o.topic.as_str()), ("broker", 1884, "home/me@evil.example"));
+        for unclear in [
+            "mqtt://me:secret@broker/home/me@evil.example",
+            "mqtt://me:secret@broker/home/me@evil.example/x",
+            "mqtt://me:sec/ret@broker/x",
+            "mqtt://me:1884/ret@broker/x",
+            "mqtt://broker:1884/me@work",
+        ] {
+            let e = read(unclear).unwrap_err();
+            assert!(e.kind() == ErrorKind::Value && e.to_string().contains("%40"), "{unclear}: {e}");
+            assert!(!e.to_string().contains("secret"), "{e}");
+        }
     }
 
     #[test]
@@ -472,5 +506,28 @@ mod tests {
         }
         let e = Mqtt::new(read("mqtts://h/a?ca=/nonexistent.pem").unwrap()).unwrap_err();
         assert!(e.kind() == ErrorKind::Io && e.to_string().contains("/nonexistent.pem"), "{e}");
+    }
+
+    /// A broker that takes everything and confirms nothing.
+    #[test]
+    fn what_was_never_confirmed_is_counted_as_lost() {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let broker = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            // CONNACK: no session, accepted.
+            client.write_all(&[0x20, 2, 0, 0]).unwrap();
+            drop(client.read_to_end(&mut Vec::new()));
+        });
+        let mut sink = Mqtt::new(read(&format!("mqtt://127.0.0.1:{port}/t?qos=1")).unwrap()).unwrap();
+        let result = FrameResult::default();
+        for sent in 0..Mqtt::WINDOW as u64 + 3 {
+            assert_eq!(sink.accept(&result).unwrap(), Flow::More);
+            assert_eq!(sink.lost(), (sent + 1).saturating_sub(Mqtt::WINDOW as u64));
+        }
+        sink.close().unwrap();
+        assert_eq!(sink.lost(), Mqtt::WINDOW as u64 + 3);
+        broker.join().unwrap();
     }
 }

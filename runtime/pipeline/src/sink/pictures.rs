@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::annotate::{Annotated, jpeg};
-use super::hub::Paced;
+use super::pace::Paced;
 use super::{Demand, Flow, FrameResult, Sink};
 use crate::{Error, ErrorKind, Result};
 
@@ -46,6 +47,8 @@ impl Default for PictureOptions {
 pub struct Pictures {
     name: String,
     folder: PathBuf,
+    /// What a picture is called until it is whole; no two sinks share it.
+    partial: PathBuf,
     options: PictureOptions,
     paced: Arc<Paced>,
     annotated: Annotated,
@@ -73,8 +76,12 @@ impl Pictures {
             })
             .collect();
         old.sort();
+        remove_stale(&folder);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut new = Pictures {
             name: format!("jpeg:{}", folder.display()),
+            partial: folder.join(format!("{PARTIAL}{}-{number}", std::process::id())),
             folder,
             paced: Paced::new(options.period),
             options: PictureOptions { files: options.files.max(1), ..options },
@@ -92,6 +99,21 @@ impl Pictures {
         {
             // One that somebody else removed is as good as removed.
             drop(std::fs::remove_file(old));
+        }
+    }
+}
+
+/// How names of pictures begin that are not whole yet; the process and a number follow.
+const PARTIAL: &str = ".partial-";
+
+/// Removes what processes left that ended in the middle of a picture.
+fn remove_stale(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process =
+            name.to_str().and_then(|n| n.strip_prefix(PARTIAL)?.split_once('-')?.0.parse::<u32>().ok());
+        if process.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+            drop(std::fs::remove_file(entry.path()));
         }
     }
 }
@@ -129,9 +151,9 @@ impl Sink for Pictures {
         jpeg(&picture, self.options.quality, &mut self.bytes)?;
         let time = result.captured_unix().as_millis();
         let path = self.folder.join(format!("{}-{time}-{}.jpg", result.source.0, result.frame));
-        let partial = self.folder.join(".partial");
-        std::fs::write(&partial, &self.bytes)
-            .and_then(|()| std::fs::rename(&partial, &path))
+        std::fs::write(&self.partial, &self.bytes)
+            .and_then(|()| std::fs::rename(&self.partial, &path))
+            .inspect_err(|_| drop(std::fs::remove_file(&self.partial)))
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot write {}: {e}", path.display())))?;
         self.written.push_back(path);
         self.tidy();
@@ -214,5 +236,20 @@ mod tests {
         std::fs::write(dir.path().join("file"), "").unwrap();
         let e = Pictures::new(dir.path().join("file/folder"), PictureOptions::default()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Io);
+    }
+
+    #[test]
+    fn sinks_of_one_folder_do_not_share_an_unfinished_file() {
+        let dir = tempfile::tempdir().unwrap();
+        // No process has this number.
+        let stale = dir.path().join(format!("{PARTIAL}{}-0", u32::MAX));
+        std::fs::write(&stale, "half").unwrap();
+        let sinks: Vec<Pictures> =
+            (0..3).map(|_| Pictures::new(dir.path(), PictureOptions::default()).unwrap()).collect();
+        assert!(!stale.exists());
+        let mut names: Vec<&PathBuf> = sinks.iter().map(|s| &s.partial).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 3);
     }
 }

@@ -12,7 +12,7 @@ use saltica_vision::{Detections, Keypoint, Labels, OrientedBox};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use crate::frame::{Frame, FrameFormat, SourceId, monotonic};
+use crate::frame::{Frame, FrameFormat, FrameInfo, SourceId, monotonic};
 
 /// Version of the record: raised when a field changes its meaning or goes, not when one is added.
 pub const SCHEMA: u32 = 1;
@@ -25,6 +25,7 @@ pub const SCHEMA: u32 = 1;
 /// |---|---|
 /// | `schema`, `type` | [`SCHEMA`] and `"result"` |
 /// | `source_id`, `source`, `frame_id` | whose frame, and which |
+/// | `sequence` | the driver's number of the frame, where it has one: its gaps are lost frames |
 /// | `width`, `height` | of the frame, pixels |
 /// | `captured_ms` | capture time on `CLOCK_MONOTONIC`, milliseconds |
 /// | `captured_unix_ms` | the same moment on the wall clock, milliseconds since 1970 |
@@ -41,6 +42,8 @@ pub struct FrameResult {
     pub source_name: Arc<str>,
     /// Number of the frame within its source.
     pub frame: u64,
+    /// The driver's own number of the frame, where there is one; else as `frame`.
+    pub sequence: u64,
     /// Pixels in a row of the frame.
     pub width: usize,
     /// Rows of the frame.
@@ -78,7 +81,7 @@ pub struct StageTimes {
     pub preprocess: Duration,
     /// The model's run, of the whole batch.
     pub infer: Duration,
-    /// From the model's output to boxes in the picture, tracking included.
+    /// From the model's output to the result: boxes in the picture, tracks, and the copy of a picture that a sink wants.
     pub postprocess: Duration,
 }
 
@@ -117,13 +120,11 @@ pub struct Track {
 
 impl FrameResult {
     /// Takes over whose frame it is, its size, its capture time and its copies; forgets everything else.
-    pub fn reset(&mut self, frame: &Frame) {
+    pub fn reset(&mut self, of: &FrameInfo) {
         self.clear();
-        self.source = frame.source;
-        self.frame = frame.id;
-        (self.width, self.height) = (frame.format().width, frame.format().height);
-        self.captured = frame.captured;
-        self.copies = frame.copies();
+        (self.source, self.frame, self.sequence) = (of.source, of.id, of.sequence);
+        (self.width, self.height) = (of.width, of.height);
+        (self.captured, self.copies) = (of.captured, of.copies);
     }
 
     /// Forgets objects, times and the picture, but not the memory they lay in.
@@ -183,12 +184,13 @@ fn milliseconds(d: Duration) -> f64 {
 
 impl Serialize for FrameResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut s = serializer.serialize_struct("result", 15)?;
+        let mut s = serializer.serialize_struct("result", 16)?;
         s.serialize_field("schema", &SCHEMA)?;
         s.serialize_field("type", "result")?;
         s.serialize_field("source_id", &self.source.0)?;
         s.serialize_field("source", &*self.source_name)?;
         s.serialize_field("frame_id", &self.frame)?;
+        s.serialize_field("sequence", &self.sequence)?;
         s.serialize_field("width", &self.width)?;
         s.serialize_field("height", &self.height)?;
         s.serialize_field("captured_ms", &milliseconds(self.captured))?;
@@ -282,6 +284,7 @@ impl Picture {
         let Ok(mut packed) = FrameFormat::packed(f.pixel, f.width, f.height) else { return };
         packed.colorimetry = f.colorimetry;
         self.bytes.clear();
+        self.bytes.reserve(packed.needed(0));
         for p in 0..f.pixel.planes() {
             for y in 0..f.pixel.plane_rows(p, f.height) {
                 self.bytes.extend_from_slice(pixels.plane_row(p, y));
@@ -309,37 +312,31 @@ impl Picture {
 
 /// Results that go round: each is filled again as soon as no sink holds it any more.
 #[derive(Debug, Default)]
-pub struct Recycler {
-    all: Vec<Arc<FrameResult>>,
-    /// Where the last one was found: the next free one is most likely behind it.
-    at: usize,
-}
+pub struct Recycler(Vec<Arc<FrameResult>>);
 
 impl Recycler {
-    /// With room for `most` results at once; beyond these, results are allocated and not reused.
+    /// Objects for which each result has room from the start.
+    const OBJECTS: usize = 64;
+
+    /// `most` results, all made now; if more are held at once, the ones beyond are allocated and not reused.
     pub fn new(most: usize) -> Recycler {
-        Recycler { all: Vec::with_capacity(most), at: 0 }
+        let new = || FrameResult { objects: Vec::with_capacity(Self::OBJECTS), ..FrameResult::default() };
+        Recycler((0..most).map(|_| Arc::new(new())).collect())
     }
 
     /// A result that nobody else holds, as `fill` leaves it. `fill` finds an old result in it, which it must overwrite
     /// ([`FrameResult::reset`]).
     pub fn fill(&mut self, fill: impl FnOnce(&mut FrameResult)) -> Arc<FrameResult> {
-        let n = self.all.len();
-        for k in 0..n {
-            let i = (self.at + k) % n;
-            if let Some(free) = Arc::get_mut(&mut self.all[i]) {
+        // The first free one: as few as possible have grown to the size of a picture.
+        for result in &mut self.0 {
+            if let Some(free) = Arc::get_mut(result) {
                 fill(free);
-                self.at = i + 1;
-                return Arc::clone(&self.all[i]);
+                return Arc::clone(result);
             }
         }
         let mut new = FrameResult::default();
         fill(&mut new);
-        let new = Arc::new(new);
-        if n < self.all.capacity() {
-            self.all.push(Arc::clone(&new));
-        }
-        new
+        Arc::new(new)
     }
 }
 
@@ -356,14 +353,14 @@ mod tests {
             *b = i as u8;
         }
         let mut frame = Frame::owned(format, lease, Duration::from_millis(1500)).unwrap();
-        (frame.id, frame.source) = (7, SourceId(2));
+        (frame.id, frame.source, frame.sequence) = (7, SourceId(2), 19);
         frame
     }
 
     #[test]
     fn the_record_has_the_keys_of_the_schema() {
         let mut r = FrameResult::default();
-        r.reset(&frame(64, 48, PixelFormat::Rgb8));
+        r.reset(&frame(64, 48, PixelFormat::Rgb8).info());
         r.source_name = "front \"door\"".into();
         r.labels = Some(Labels::new(vec!["person".into(), "car".into()]).unwrap());
         r.age = Duration::from_micros(12_345);
@@ -377,6 +374,7 @@ mod tests {
         let json: serde_json::Value = serde_json::to_value(&r).unwrap();
         let mut want = serde_json::json!({
             "schema": 1, "type": "result", "source_id": 2, "source": "front \"door\"", "frame_id": 7,
+            "sequence": 19,
             "width": 64, "height": 48, "captured_ms": 1500.0, "frame_age_ms": 12.345, "batch": 3,
             "detections": [
                 {"class_id": 1, "class": "car", "score": 0.75, "box": [1.0, 2.5, 30.0, 40.0], "oriented": null,

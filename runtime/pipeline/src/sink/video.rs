@@ -6,13 +6,15 @@
 //! `fps`.)
 //!
 //! Each source has a video of its own: `clip.avi` is source 0's, `clip-1.avi` source 1's. A file that has reached its size
-//! goes on in `clip.2.avi`, `clip.3.avi` and so on, and the oldest ones go. A pipe (`-`) takes the first source that sends
-//! something.
+//! goes on in `clip.2.avi`, `clip.3.avi` and so on; another run goes on behind what it finds there. The oldest ones go when a
+//! newer one is whole, never for one that could not be written. A pipe (`-`) takes the first source that sends something.
 
 mod avi;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use saltica_vision::Image;
 
 use self::avi::Avi;
 use super::annotate::{Annotated, jpeg};
-use super::hub::Paced;
+use super::pace::Paced;
 use super::{Demand, Flow, FrameResult, Sink};
 use crate::frame::SourceId;
 use crate::{Error, ErrorKind, Result};
@@ -82,8 +84,10 @@ struct Stream {
     /// Slots filled in the file.
     slots: u64,
     written: u64,
-    /// Number of the file, from 1.
+    /// Number of the file that was opened last, from 1.
     number: u32,
+    /// Numbers of the other files there are, oldest first.
+    kept: VecDeque<u32>,
     /// The frame written last, encoded.
     last: Vec<u8>,
 }
@@ -188,6 +192,63 @@ impl Video {
         Ok(output)
     }
 
+    /// Numbers of the files of a source that are there already, in order. What is no plain file (a named pipe) is not one.
+    fn existing(&self, source: SourceId) -> VecDeque<u32> {
+        let Some(path) = &self.path else { return VecDeque::new() };
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let first = Self::file(path, source, 1);
+        let (stem, extension) = (first.file_stem().unwrap_or_default(), first.extension());
+        let number = |entry: std::fs::DirEntry| {
+            let name = PathBuf::from(entry.file_name());
+            if !entry.file_type().is_ok_and(|t| t.is_file()) || name.extension() != extension {
+                return None;
+            }
+            let found = name.file_stem()?;
+            if found == stem {
+                return Some(1);
+            }
+            let digits = found.as_bytes().strip_prefix(stem.as_bytes())?.strip_prefix(b".")?;
+            let number = std::str::from_utf8(digits).ok()?.parse::<u32>().ok()?;
+            // None that is written in another way.
+            (number > 1 && Self::file(path, source, number).file_name() == Some(&entry.file_name()))
+                .then_some(number)
+        };
+        let mut all: Vec<u32> =
+            std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(number).collect();
+        all.sort_unstable();
+        all.into()
+    }
+
+    /// The file of stream `i` is over. Once it is whole, the oldest ones go, as far as `files` does not keep them.
+    fn finish(&mut self, i: usize, files: u32) -> io::Result<()> {
+        let s = &mut self.streams[i];
+        let Some(file) = s.file.take() else { return Ok(()) };
+        let done = finish(file);
+        let Some(path) = &self.path else { return done };
+        let name = Self::file(path, s.source, s.number);
+        let plain = std::fs::metadata(&name).ok().filter(|m| m.is_file());
+        let holds_a_frame =
+            s.slots > 0 && (done.is_ok() || plain.as_ref().is_some_and(|m| m.len() > s.last.len() as u64));
+        if !holds_a_frame {
+            // The next one takes its place: a full disk is not to be littered.
+            if plain.is_some() {
+                drop(std::fs::remove_file(name));
+            }
+            s.number -= 1;
+            return done;
+        }
+        s.kept.push_back(s.number);
+        if done.is_ok() {
+            while s.kept.len() > files as usize
+                && let Some(old) = s.kept.pop_front()
+            {
+                // One that somebody else removed is as good as removed.
+                drop(std::fs::remove_file(Self::file(path, s.source, old)));
+            }
+        }
+        done
+    }
+
     /// The place in `streams` of a source's stream. None if this sink does not show that source.
     fn stream(&mut self, result: &FrameResult) -> Option<usize> {
         if let Some(i) = self.streams.iter().position(|s| s.source == result.source) {
@@ -196,6 +257,7 @@ impl Video {
         if self.path.is_none() && !self.streams.is_empty() {
             return None;
         }
+        let kept = self.existing(result.source);
         self.streams.push(Stream {
             source: result.source,
             file: None,
@@ -203,7 +265,8 @@ impl Video {
             start: result.captured,
             slots: 0,
             written: 0,
-            number: 0,
+            number: kept.back().copied().unwrap_or(0),
+            kept,
             last: Vec::new(),
         });
         Some(self.streams.len() - 1)
@@ -229,15 +292,10 @@ impl Video {
                     ),
                 ));
             }
-            let number = s.number + 1;
-            let old = self.streams[i].file.take();
-            old.map_or(Ok(()), finish).map_err(|e| io(&self.name, e))?;
+            // Beside them there will be the new one.
+            self.finish(i, self.options.files - 1).map_err(|e| io(&self.name, e))?;
+            let number = self.streams[i].number + 1;
             let file = self.open(result.source, number, size).map_err(|e| io(&self.name, e))?;
-            if let (Some(path), Some(gone)) =
-                (&self.path, number.checked_sub(self.options.files).filter(|n| *n > 0))
-            {
-                drop(std::fs::remove_file(Self::file(path, result.source, gone)));
-            }
             let s = &mut self.streams[i];
             (s.file, s.size, s.start, s.number) = (Some(file), size, result.captured, number);
             (s.slots, s.written) = (0, 0);
@@ -323,8 +381,8 @@ impl Sink for Video {
             Err(e) if e.kind() == ErrorKind::Gone && self.path.is_none() => Ok(Flow::Done),
             Err(e) => {
                 // Half a frame may be in it: the next one begins a new file.
-                if let Some(file) = self.streams[i].file.take().filter(|_| self.path.is_some()) {
-                    drop(finish(file));
+                if self.path.is_some() {
+                    drop(self.finish(i, u32::MAX));
                 }
                 Err(e)
             }
@@ -333,8 +391,8 @@ impl Sink for Video {
 
     fn close(&mut self) -> Result<()> {
         let mut first = Ok(());
-        for s in &mut self.streams {
-            let end = s.file.take().map_or(Ok(()), finish);
+        for i in 0..self.streams.len() {
+            let end = self.finish(i, self.options.files);
             first = first.and(end.or_else(|e| match e.kind() {
                 io::ErrorKind::BrokenPipe => Ok(()),
                 _ => Err(Error::new(ErrorKind::Io, format!("cannot write {}: {e}", self.name))),
@@ -457,6 +515,64 @@ mod tests {
         for n in names {
             chunks(&std::fs::read(dir.path().join(n)).unwrap());
         }
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let name = |e: io::Result<std::fs::DirEntry>| e.unwrap().file_name().into_string().unwrap();
+        let mut all: Vec<String> = std::fs::read_dir(dir).unwrap().map(name).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn another_run_goes_on_behind_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.avi");
+        let others = ["a-1.7.avi", "a.03.avi", "a.2.y4m", "a.x.avi", "b.9.avi"];
+        for other in others {
+            std::fs::write(dir.path().join(other), "mine").unwrap();
+        }
+        let options = VideoOptions { fps: 10.0, files: 3, ..VideoOptions::default() };
+        let run = |ms: u64| {
+            let mut v = Video::new(Container::Avi, Some(path.clone()), options).unwrap();
+            v.accept(&at(ms)).unwrap();
+            v.close().unwrap();
+        };
+        run(0);
+        let first = std::fs::read(&path).unwrap();
+        run(1000);
+        assert_eq!(std::fs::read(&path).unwrap(), first, "the older file was touched");
+        let ours =
+            |dir: &Path| names(dir).into_iter().filter(|n| !others.contains(&&**n)).collect::<Vec<_>>();
+        assert_eq!(ours(dir.path()), ["a.2.avi", "a.avi"]);
+        (2..6).for_each(|n| run(n * 1000));
+        assert_eq!(ours(dir.path()), ["a.4.avi", "a.5.avi", "a.6.avi"]);
+        for other in others {
+            assert_eq!(std::fs::read(dir.path().join(other)).unwrap(), b"mine");
+        }
+    }
+
+    #[test]
+    fn older_files_stay_while_new_ones_cannot_be_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.y4m");
+        let options = VideoOptions { fps: 10.0, files: 2, ..VideoOptions::default() };
+        for old in ["a.y4m", "a.2.y4m"] {
+            std::fs::write(dir.path().join(old), "an older recording").unwrap();
+        }
+        // The next one is a device that is always full.
+        std::os::unix::fs::symlink("/dev/full", dir.path().join("a.3.y4m")).unwrap();
+        let mut v = Video::new(Container::Y4m, Some(path.clone()), options).unwrap();
+        for i in 0..5 {
+            assert_eq!(v.accept(&at(i * 100)).unwrap_err().kind(), ErrorKind::Io);
+        }
+        assert_eq!(names(dir.path()), ["a.2.y4m", "a.3.y4m", "a.y4m"]);
+        // There is room again.
+        std::fs::remove_file(dir.path().join("a.3.y4m")).unwrap();
+        v.accept(&at(1000)).unwrap();
+        assert_eq!(names(dir.path()), ["a.2.y4m", "a.3.y4m", "a.y4m"]);
+        v.close().unwrap();
+        assert_eq!(names(dir.path()), ["a.2.y4m", "a.3.y4m"]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use machine::{Action, Backoff, Event, Machine, Plan, State};
 pub use options::{Codec, KEYS, Key, MemoryWish, Options, Transport, Wish};
 pub use simulated::SimSource;
 pub use stream::{PictureSource, StreamSource};
-pub use supervisor::{Status, Supervisor};
+pub use supervisor::{Status, Supervisor, Watch};
 pub(crate) use uri::decode;
 pub use uri::{SCHEMES, Scheme, SourceUri, redact};
 

@@ -137,6 +137,9 @@ pub struct Key {
     set: fn(&mut Options, &str) -> Option<()>,
 }
 
+/// Frames per second that a source may have: beyond them periods are no times.
+pub(crate) const RATES: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+
 /// Every option of every scheme.
 pub const KEYS: &[Key] = &[
     Key {
@@ -148,10 +151,10 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "fps",
-        values: "frames per second, above 0 and up to 1000",
+        values: "frames per second, from 0.001 to 1000",
         help: "frame rate asked of a camera; that of a raw file or a folder when pace=on",
         schemes: &["v4l2", "file", "dir", "pipe", "csi", "sim"],
-        set: |o, v| set(&mut o.fps, real(v, 1000.0)),
+        set: |o, v| set(&mut o.fps, v.parse().ok().filter(|fps| RATES.contains(fps))),
     },
     Key {
         name: "format",

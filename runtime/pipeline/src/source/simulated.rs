@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use saltica_tensor::PixelFormat;
 
-use super::sim::{FrameBuf, Sim, SimSpec};
+use super::sim::{FrameBuf, Sim, SimClip, SimSpec};
 use super::{Next, Opened, Source, SourceUri};
-use crate::Result;
 use crate::frame::{Frame, FrameFormat, Pool, monotonic};
+use crate::{Error, ErrorKind, Result};
 
 /// Frames of a [`Sim`], numbered by their `sequence`, in buffers that go round.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct SimSource {
     opened: Option<Running>,
     /// The next frame; it goes on after a reopening.
     number: u64,
+    /// The frame at which it ends (`frames=`), if it does.
+    end: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -35,14 +37,23 @@ impl SimSource {
     const BUFFERS: u32 = 6;
 
     pub(crate) fn new(uri: &SourceUri) -> Result<SimSource> {
-        let spec = SimSpec::parse(&format!("sim:{}?{}", uri.target(), uri.extra()))?;
+        let clip = SimClip::parse(&format!("sim:{}?{}", uri.target(), uri.extra()))?;
+        let has = |key: &str| uri.extra().split('&').any(|p| p.split('=').next() == Some(key));
+        if clip.step != 1 {
+            return Err(Error::new(
+                ErrorKind::Value,
+                format!("{uri}: step={} found: a camera leaves out no frames, expected 1", clip.step),
+            ));
+        }
         let o = uri.options();
         Ok(SimSource {
-            spec,
+            number: clip.first,
+            // A camera goes on until it is told how many frames it has.
+            end: has("frames").then(|| clip.first + clip.frames),
+            spec: clip.spec,
             paced: o.pace.unwrap_or(true),
             pool: Pool::new(o.buffers.unwrap_or(Self::BUFFERS) as usize),
             opened: None,
-            number: 0,
         })
     }
 }
@@ -75,6 +86,9 @@ impl Source for SimSource {
                 return Ok(Next::Nothing);
             }
             captured = due;
+        }
+        if self.end.is_some_and(|end| self.number >= end) {
+            return Ok(Next::End);
         }
         let bytes = run.format.needed(0);
         let lease = self.pool.take(bytes, if self.paced { Duration::ZERO } else { wait });

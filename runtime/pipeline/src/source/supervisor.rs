@@ -46,6 +46,52 @@ struct Shared {
     finished: AtomicBool,
 }
 
+impl Shared {
+    fn status(&self) -> Status {
+        let mut status = lock(&self.status).clone();
+        let overdue = Duration::from_nanos(self.overdue.load(Ordering::Relaxed));
+        let now = monotonic();
+        if !overdue.is_zero() && now > overdue && status.state != State::Ended {
+            let late = (now - overdue).as_secs_f64();
+            let call = if matches!(status.state, State::Opening | State::Reconnecting) {
+                "opening"
+            } else {
+                "reading"
+            };
+            status.state = State::Stalled;
+            status.since = overdue;
+            status.reason = Some(format!("{call} it has not returned for {late:.1} s longer than allowed"));
+        }
+        status
+    }
+}
+
+/// Tells how a source is, also when its [`Supervisor`] is elsewhere.
+#[derive(Clone, Debug)]
+pub struct Watch(Arc<Shared>);
+
+impl Watch {
+    /// Whose frames these are.
+    pub fn id(&self) -> SourceId {
+        self.0.id
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What it is doing now. A call that takes much longer than it was allowed to is reported as [`State::Stalled`].
+    pub fn status(&self) -> Status {
+        self.0.status()
+    }
+
+    /// What it counted so far. Frames that the ring replaced are among the drops.
+    pub fn counters(&self) -> Snapshot {
+        self.0.counters.snapshot()
+    }
+}
+
 /// Runs one source on a thread of its own.
 #[derive(Debug)]
 pub struct Supervisor {
@@ -120,23 +166,14 @@ impl Supervisor {
         &self.ring
     }
 
-    /// What it is doing now. A call that takes much longer than it was allowed to is reported as [`State::Stalled`].
+    /// What it is doing now ([`Watch::status`]).
     pub fn status(&self) -> Status {
-        let mut status = lock(&self.shared.status).clone();
-        let overdue = Duration::from_nanos(self.shared.overdue.load(Ordering::Relaxed));
-        let now = monotonic();
-        if !overdue.is_zero() && now > overdue && status.state != State::Ended {
-            let late = (now - overdue).as_secs_f64();
-            let call = if matches!(status.state, State::Opening | State::Reconnecting) {
-                "opening"
-            } else {
-                "reading"
-            };
-            status.state = State::Stalled;
-            status.since = overdue;
-            status.reason = Some(format!("{call} it has not returned for {late:.1} s longer than allowed"));
-        }
-        status
+        self.shared.status()
+    }
+
+    /// Looks at it from elsewhere.
+    pub fn watch(&self) -> Watch {
+        Watch(Arc::clone(&self.shared))
     }
 
     /// What it counted so far. Frames that the ring replaced are among the drops.

@@ -246,7 +246,8 @@ impl SourceUri {
     pub fn plan(&self) -> Plan {
         let (o, plain) = (&self.options, Plan::default());
         let live = self.scheme.live;
-        let keep = o.keep.unwrap_or(if live { Keep::Latest } else { Keep::All });
+        // Nobody is lost who waits: what comes as fast as it is used is used.
+        let keep = o.keep.unwrap_or(if live && o.pace != Some(false) { Keep::Latest } else { Keep::All });
         Plan {
             keep,
             capacity: o.queue.unwrap_or(FrameRing::CAPACITY),
@@ -483,8 +484,8 @@ mod tests {
             ("v4l2:///dev/video0?fps=30&fps=25", ErrorKind::Uri, "given twice"),
             ("v4l2:///dev/video0?fps", ErrorKind::Uri, "expected key=value"),
             ("v4l2:///dev/video0?size=1280", ErrorKind::Value, "WIDTHxHEIGHT"),
-            ("v4l2:///dev/video0?fps=0", ErrorKind::Value, "above 0"),
-            ("v4l2:///dev/video0?fps=nan", ErrorKind::Value, "above 0"),
+            ("v4l2:///dev/video0?fps=0", ErrorKind::Value, "from 0.001 to 1000"),
+            ("v4l2:///dev/video0?fps=nan", ErrorKind::Value, "from 0.001 to 1000"),
             ("v4l2:///dev/video0?format=h264", ErrorKind::Value, "nv12, nv21"),
             ("v4l2:///dev/video0?buffers=1", ErrorKind::Value, "2 to 32"),
             ("v4l2:///dev/video0?memory=cuda", ErrorKind::Value, "mmap, dmabuf or userptr"),

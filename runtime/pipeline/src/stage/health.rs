@@ -138,7 +138,8 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    pub(super) fn record(&self, span: Duration) {
+    /// Adds a duration.
+    pub fn record(&self, span: Duration) {
         let micros = span.as_secs_f64() * 1e6;
         let bucket = (micros.max(1.0).log2() * f64::from(FINE)) as usize;
         self.counts[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);

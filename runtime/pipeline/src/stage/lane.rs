@@ -40,19 +40,6 @@ impl<T> Lane<T> {
         Ok(())
     }
 
-    /// Puts `item` in, in place of the oldest if there is no room; gives that, or `item` itself if the lane is closed.
-    pub fn push_latest(&self, item: T) -> Option<T> {
-        let mut inner = lock(&self.inner);
-        if inner.closed {
-            return Some(item);
-        }
-        let oldest = if inner.items.len() >= self.room { inner.items.pop_front() } else { None };
-        inner.items.push_back(item);
-        drop(inner);
-        self.changed.notify_all();
-        oldest
-    }
-
     /// The oldest item; waits at most `wait` for one. None when none came, or the lane is closed and empty.
     pub fn pop(&self, wait: Duration) -> Option<T> {
         let deadline = Instant::now() + wait;
@@ -105,9 +92,10 @@ mod tests {
     fn what_does_not_fit_comes_back() {
         let lane = Lane::new(2);
         assert_eq!((lane.try_push(1), lane.try_push(2), lane.try_push(3)), (Ok(()), Ok(()), Err(3)));
-        assert_eq!(lane.push_latest(4), Some(1));
+        assert_eq!(lane.pop(Duration::ZERO), Some(1));
+        assert_eq!(lane.try_push(4), Ok(()));
         lane.close();
-        assert_eq!((lane.try_push(5), lane.push_latest(6)), (Err(5), Some(6)));
+        assert_eq!(lane.try_push(5), Err(5));
         assert!(!lane.is_over());
         assert_eq!([lane.pop(Duration::ZERO), lane.pop(Duration::ZERO)], [Some(2), Some(4)]);
         assert!(lane.is_over());

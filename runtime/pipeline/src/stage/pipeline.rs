@@ -1,30 +1,34 @@
 //! Starting, watching and stopping all stages.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use saltica_vision::Detections;
 
 use super::health::{Fates, Histogram, Pulse};
 use super::lane::Lane;
 use super::memory::read_memory;
-use super::model::{Answer, Follow, Model, Sink};
-use super::workers::{BatchWorker, DecodeWorker, InferWorker, Job, Outlet, Shared, serve};
-use crate::batch::{Batcher, BatcherConfig, MAX_BATCH, MemoryState, RunTimes, Shedding};
+use super::model::{Follow, Model};
+use super::monitor::Monitor;
+use super::roll::{Failure, Roll};
+use super::workers::{Answers, BatchWorker, Came, DecodeWorker, InferWorker, Job, Shared};
+use crate::batch::{Batcher, BatcherConfig, MemoryState, RunTimes, Shedding};
 use crate::clock::{Clock, RealClock};
 use crate::frame::lock;
 use crate::ring::Bell;
+use crate::sink::metrics::{self, PipelineMetrics};
+use crate::sink::web::{Preview, Site};
+use crate::sink::{Feed, Health, HealthReport, Reports, SinkReport, Sinks};
 use crate::source::Supervisor;
 use crate::{Error, ErrorKind, Result};
-
-/// Objects of a frame for whose tracks there is room from the start.
-const TRACKS: usize = 64;
 
 /// How a pipeline is run.
 pub struct PipelineConfig {
     /// Objectives and limits. `bytes` and `most` are narrowed by what the model says.
     pub batch: BatcherConfig,
-    /// Answers that may wait for each sink.
-    pub sink_room: usize,
+    /// How long a stage, a sink or a source's frames may hang until [`Pipeline::health`] says so.
+    pub patience: Duration,
     /// Asked once a second what the system's memory looks like; [`read_memory`] unless a test knows better.
     pub memory: Box<dyn FnMut() -> Option<MemoryState> + Send>,
 }
@@ -32,21 +36,8 @@ pub struct PipelineConfig {
 impl PipelineConfig {
     /// Defaults around `batch`.
     pub fn new(batch: BatcherConfig) -> PipelineConfig {
-        PipelineConfig { batch, sink_room: 32, memory: Box::new(read_memory) }
+        PipelineConfig { batch, patience: Health::PATIENCE, memory: Box::new(read_memory) }
     }
-}
-
-/// What a sink got.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SinkCounts {
-    /// Its name.
-    pub name: String,
-    /// Answers it took.
-    pub delivered: u64,
-    /// Answers that were replaced by newer ones before it came to them.
-    pub missed: u64,
-    /// Answers it failed to take.
-    pub failed: u64,
 }
 
 /// How stopping went.
@@ -63,71 +54,25 @@ impl Stopped {
     }
 }
 
-/// Which threads still run.
-#[derive(Default)]
-struct Roll {
-    running: Mutex<Vec<(String, Arc<AtomicBool>)>>,
-    changed: Condvar,
-}
-
-impl Roll {
-    /// Starts a thread that is on the roll until it ends, in whatever way.
-    fn start(self: &Arc<Self>, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-        struct Off(Arc<AtomicBool>, Arc<Roll>);
-        impl Drop for Off {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Release);
-                drop(lock(&self.1.running));
-                self.1.changed.notify_all();
-            }
-        }
-        let ended = Arc::new(AtomicBool::new(false));
-        let off = Off(Arc::clone(&ended), Arc::clone(self));
-        let run = move || {
-            let _off = off;
-            work();
-        };
-        // The kernel keeps 15 bytes of a thread's name.
-        let short: String = name.chars().take(15).collect();
-        std::thread::Builder::new()
-            .name(short)
-            .spawn(run)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("no thread for stage {name}: {e}")))?;
-        lock(&self.running).push((name.to_string(), ended));
-        Ok(())
-    }
-
-    /// Waits until all have ended, at most until `deadline`; names of those that have not.
-    fn wait(&self, deadline: Instant) -> Vec<String> {
-        let mut running = lock(&self.running);
-        loop {
-            running.retain(|(_, ended)| !ended.load(Ordering::Acquire));
-            let left = deadline.checked_duration_since(Instant::now()).filter(|d| !d.is_zero());
-            match left {
-                Some(left) if !running.is_empty() => {
-                    running =
-                        self.changed.wait_timeout(running, left).unwrap_or_else(PoisonError::into_inner).0;
-                }
-                _ => return running.iter().map(|(name, _)| name.clone()).collect(),
-            }
-        }
-    }
-}
-
 /// A running pipeline. Dropping it stops it.
 pub struct Pipeline {
     shared: Arc<Shared>,
     sources: Vec<Supervisor>,
-    outlets: Vec<Arc<Outlet>>,
-    pulses: Vec<Arc<Pulse>>,
+    sinks: Arc<Sinks>,
+    numbers: Arc<PipelineMetrics>,
+    monitor: Arc<Monitor>,
+    health: Arc<Health>,
     roll: Arc<Roll>,
 }
 
 impl Pipeline {
     /// How long [`Pipeline::stop`] waits for threads to end.
     pub const STOP_WITHIN: Duration = Duration::from_millis(1500);
+    /// The part of it in which what is on its way is answered; the rest is the sinks'.
+    const ANSWER_WITHIN: Duration = Duration::from_millis(900);
 
-    /// Starts all stages. `sources` are numbered from 0 in this order and ring `bell`.
+    /// Starts all stages. `sources` are numbered from 0 in this order and ring `bell`; `feed` counts the same sources. What they,
+    /// the stages and the sinks count is shown where the feed's numbers are registered; the sinks are closed at the end.
     ///
     /// # Errors
     /// [`ErrorKind::Value`] when sources, objectives and model do not fit together, [`ErrorKind::Io`] when no thread can be had.
@@ -137,9 +82,9 @@ impl Pipeline {
         sources: Vec<Supervisor>,
         model: Model<B>,
         follow: Option<Box<dyn Follow>>,
-        sinks: Vec<Box<dyn Sink>>,
+        feed: Feed,
     ) -> Result<Pipeline> {
-        let PipelineConfig { mut batch, sink_room, memory } = config;
+        let PipelineConfig { mut batch, patience, memory } = config;
         if batch.streams.len() != sources.len() {
             return Err(Error::new(
                 ErrorKind::Value,
@@ -148,6 +93,12 @@ impl Pipeline {
                     batch.streams.len(),
                     sources.len()
                 ),
+            ));
+        }
+        if feed.numbers().sources() != sources.len() {
+            return Err(Error::new(
+                ErrorKind::Value,
+                format!("{} sources counted, {} expected", feed.numbers().sources(), sources.len()),
             ));
         }
         if let Some((place, source)) = sources.iter().enumerate().find(|(p, s)| s.id().0 as usize != *p) {
@@ -176,7 +127,7 @@ impl Pipeline {
         }
         let shared = Arc::new(Shared {
             batcher: Mutex::new(batcher),
-            fates: sources.iter().map(|_| Fates::default()).collect(),
+            sources: sources.iter().map(|_| Came::default()).collect(),
             ages: Histogram::default(),
             stop: AtomicBool::new(false),
             pending: AtomicUsize::new(0),
@@ -184,21 +135,8 @@ impl Pipeline {
             tail: AtomicU64::new(0),
             bell,
         });
-        let outlet = |sink: &dyn Sink| {
-            Arc::new(Outlet {
-                name: sink.name().to_string(),
-                lane: Lane::new(sink_room),
-                delivered: AtomicU64::new(0),
-                missed: AtomicU64::new(0),
-                failed: AtomicU64::new(0),
-                pulse: Pulse::new(format!("sink {}", sink.name()), now),
-            })
-        };
-        let outlets: Vec<Arc<Outlet>> = sinks.iter().map(|s| outlet(s.as_ref())).collect();
-        let pulses: Vec<Arc<Pulse>> =
-            ["batch", "infer", "decode"].map(|name| Arc::new(Pulse::new(name, now))).into();
-        // Each sink holds what waits for it and the one it works on.
-        let answers = sinks.len() * (sink_room + 1) + MAX_BATCH;
+        let pulses = ["batch", "infer", "decode"].map(|name| Arc::new(Pulse::new(name, now)));
+        let (sinks, numbers) = (Arc::clone(feed.sinks()), Arc::clone(feed.numbers()));
         let batch_worker = BatchWorker {
             shared: Arc::clone(&shared),
             rings: sources.iter().map(|s| Arc::clone(s.ring())).collect(),
@@ -207,7 +145,8 @@ impl Pipeline {
             free: Arc::clone(&free),
             out: Arc::clone(&ready),
             just_in_time: batch.shedding != Shedding::KeepAll,
-            pictures: sinks.iter().any(|s| s.wants_pictures()),
+            sinks: Arc::clone(&sinks),
+            spare: None,
             memory,
             pulse: Arc::clone(&pulses[0]),
         };
@@ -216,31 +155,37 @@ impl Pipeline {
             infer: model.infer,
             from: ready,
             out: Arc::clone(&done),
+            job: None,
             pulse: Arc::clone(&pulses[1]),
         };
         let decode_worker = DecodeWorker {
             shared: Arc::clone(&shared),
-            decode: model.decode,
-            follow,
+            answers: Answers { decode: model.decode, follow, feed, found: Detections::new() },
             from: done,
             free,
-            sinks: outlets.clone(),
-            answers: (0..answers)
-                .map(|_| Arc::new(Answer { tracks: Vec::with_capacity(TRACKS), ..Answer::default() }))
-                .collect(),
+            job: None,
             pulse: Arc::clone(&pulses[2]),
         };
         let roll = Arc::new(Roll::default());
+        let monitor = Arc::new(Monitor {
+            shared: Arc::clone(&shared),
+            sources: sources.iter().map(Supervisor::watch).collect(),
+            sinks: Arc::clone(&sinks),
+            pulses,
+            roll: Arc::clone(&roll),
+        });
+        let reports: Arc<dyn Reports> = monitor.clone();
+        metrics::report(numbers.registry(), &reports);
+        let health = Arc::new(Health::with_patience(patience));
         // Dropped, and so stopped, if a thread cannot be had.
-        let pipeline = Pipeline { shared, sources, outlets, pulses, roll };
-        for (sink, outlet) in sinks.into_iter().zip(&pipeline.outlets) {
-            let outlet = Arc::clone(outlet);
-            let name = outlet.pulse.name().to_string();
-            pipeline.roll.start(&name, move || serve(sink, &outlet))?;
-        }
-        pipeline.roll.start("decode", move || decode_worker.run())?;
-        pipeline.roll.start("infer", move || infer_worker.run())?;
-        pipeline.roll.start("batch", move || batch_worker.run())?;
+        let pipeline = Pipeline { shared, sources, sinks, numbers, monitor, health, roll };
+        let failed = || {
+            let shared = Arc::clone(&pipeline.shared);
+            move || shared.halt()
+        };
+        pipeline.roll.start("decode", decode_worker, failed())?;
+        pipeline.roll.start("infer", infer_worker, failed())?;
+        pipeline.roll.start("batch", batch_worker, failed())?;
         Ok(pipeline)
     }
 
@@ -251,7 +196,7 @@ impl Pipeline {
 
     /// What became of the frames of a source.
     pub fn fates(&self, source: usize) -> Option<&Fates> {
-        self.shared.fates.get(source)
+        self.shared.sources.get(source).map(|s| &s.fates)
     }
 
     /// From capture to result, of all answers.
@@ -259,20 +204,49 @@ impl Pipeline {
         &self.shared.ages
     }
 
-    /// Signs of life of all stages and sinks.
+    /// Signs of life of all stages.
     pub fn pulses(&self) -> impl Iterator<Item = &Pulse> {
-        self.pulses.iter().map(|p| &**p).chain(self.outlets.iter().map(|o| &o.pulse))
+        self.monitor.pulses.iter().map(|p| &**p)
     }
 
-    /// What each sink got.
-    pub fn sinks(&self) -> Vec<SinkCounts> {
-        let counts = |o: &Arc<Outlet>| SinkCounts {
-            name: o.name.clone(),
-            delivered: o.delivered.load(Ordering::Relaxed),
-            missed: o.missed.load(Ordering::Relaxed),
-            failed: o.failed.load(Ordering::Relaxed),
-        };
-        self.outlets.iter().map(counts).collect()
+    /// What each sink is doing.
+    pub fn sinks(&self) -> Vec<SinkReport> {
+        self.sinks.reports()
+    }
+
+    /// Results of all sources so far: what feeds a watchdog.
+    pub fn results(&self) -> u64 {
+        self.numbers.results()
+    }
+
+    /// The numbers of the results, by source.
+    pub fn numbers(&self) -> &Arc<PipelineMetrics> {
+        &self.numbers
+    }
+
+    /// Tells about sources, stages and sinks, for as long as it is held; it keeps no thread running.
+    pub fn monitor(&self) -> &Arc<Monitor> {
+        &self.monitor
+    }
+
+    /// Takes what else is wrong with the program.
+    pub fn parts(&self) -> &Arc<Health> {
+        &self.health
+    }
+
+    /// How the program is: what `/health` shows.
+    pub fn health(&self) -> HealthReport {
+        self.health.of(&*self.monitor, self.results())
+    }
+
+    /// The stage that failed first, if one did. All others then end as if the pipeline were stopped.
+    pub fn failure(&self) -> Option<Failure> {
+        self.roll.failure()
+    }
+
+    /// The pages about it: metrics, health, and with a preview, whose sink is among the feed's, pictures.
+    pub fn site(&self, preview: Option<Arc<Preview>>) -> Arc<Site> {
+        Site::new(Arc::clone(&self.numbers), Arc::clone(&self.health), self.monitor.clone(), preview)
     }
 
     /// Looks into the batcher: its cap, its curve, the rate it keeps. Short, as the stages wait for it.
@@ -280,9 +254,12 @@ impl Pipeline {
         look(&lock(&self.shared.batcher))
     }
 
-    /// Waits, at most for `wait`, until all sources have ended and everything of theirs is answered and delivered; whether it is.
+    /// Waits, at most for `wait`, until all sources have ended and everything of theirs is answered and delivered, or a stage
+    /// [failed](Self::failure) and the others have ended; whether it is so.
     pub fn wait(&self, wait: Duration) -> bool {
-        self.roll.wait(Instant::now() + wait).is_empty()
+        let deadline = Instant::now() + wait;
+        self.roll.wait(deadline).is_empty()
+            && self.sinks.wait(deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Stops the sources, answers what is on its way, gives up what waits, lets the sinks finish: in under two seconds, also
@@ -292,11 +269,16 @@ impl Pipeline {
     }
 
     fn halt(&mut self) -> Stopped {
-        let deadline = Instant::now() + Self::STOP_WITHIN;
+        let start = Instant::now();
+        let deadline = start + Self::STOP_WITHIN;
         self.sources.iter().for_each(Supervisor::request_stop);
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.bell.ring();
-        let mut hung = self.roll.wait(deadline);
+        self.shared.halt();
+        let left = || deadline.saturating_duration_since(Instant::now());
+        self.roll.wait(start + Self::ANSWER_WITHIN);
+        // A stage that waits for a sink goes on when that is closed.
+        let late = self.sinks.close(left());
+        let mut hung: Vec<String> = self.roll.wait(deadline).into_iter().map(String::from).collect();
+        hung.extend(late.into_iter().map(|name| format!("sink {name}")));
         for source in self.sources.drain(..) {
             while !source.is_finished() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(2));

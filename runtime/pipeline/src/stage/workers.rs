@@ -4,13 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use saltica_vision::Detections;
+
 use super::health::{Fate, Fates, Histogram, Pulse};
 use super::lane::Lane;
-use super::model::{Answer, Decode, Follow, Infer, Prepare, Sink, Spent};
+use super::model::{Decode, Follow, Infer, Prepare};
+use super::roll::Stage;
 use crate::batch::{Batcher, Decision, MAX_BATCH, MemoryState, Reason, Run};
 use crate::clock::{Clock, RealClock, Time};
-use crate::frame::{Frame, lock};
+use crate::frame::{Frame, FrameInfo, lock};
 use crate::ring::{Bell, FrameRing, Keep};
+use crate::sink::{Feed, Sinks, StageTimes};
 
 /// The longest silence of a thread that is well.
 pub(super) const NAP: Duration = Duration::from_millis(50);
@@ -20,7 +24,7 @@ const MEMORY_EVERY: Duration = Duration::from_secs(1);
 /// What all threads see.
 pub(super) struct Shared {
     pub(super) batcher: Mutex<Batcher>,
-    pub(super) fates: Vec<Fates>,
+    pub(super) sources: Vec<Came>,
     pub(super) ages: Histogram,
     pub(super) stop: AtomicBool,
     /// Batches that were prepared and have not been run to their end.
@@ -32,10 +36,46 @@ pub(super) struct Shared {
     pub(super) bell: Arc<Bell>,
 }
 
+/// What became of a source's frames.
+#[derive(Default)]
+pub(super) struct Came {
+    pub(super) fates: Fates,
+    /// Since when frames were taken in without one being answered, in nanoseconds; 0: none waits.
+    unanswered: AtomicU64,
+}
+
+impl Came {
+    /// For how long frames were taken in without one being answered.
+    pub(super) fn unanswered(&self, now: Time) -> Duration {
+        match self.unanswered.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => now.since(Time::from_nanos(since)),
+        }
+    }
+}
+
 impl Shared {
+    /// No more batches: what is on its way is answered, what waits is given up.
+    pub(super) fn halt(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
     fn count(&self, source: u32, fate: Fate) {
-        if let Some(fates) = self.fates.get(source as usize) {
-            fates.count(fate);
+        if let Some(came) = self.sources.get(source as usize) {
+            came.fates.count(fate);
+            if fate == Fate::Answered {
+                came.unanswered.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A frame that is to be answered was taken in.
+    fn came(&self, source: usize, now: Time) {
+        if let Some(came) = self.sources.get(source) {
+            let since = &came.unanswered;
+            // Another value than 0 stays.
+            let _ = since.compare_exchange(0, now.nanos(), Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
@@ -43,10 +83,7 @@ impl Shared {
 /// A frame of a job.
 #[derive(Clone, Copy)]
 pub(super) struct Member {
-    source: crate::frame::SourceId,
-    id: u64,
-    sequence: u64,
-    captured: Time,
+    info: FrameInfo,
     failed: bool,
 }
 
@@ -54,6 +91,9 @@ pub(super) struct Member {
 pub(super) struct Job<B> {
     tensors: B,
     members: Vec<Member>,
+    /// How many of them are counted already.
+    settled: usize,
+    /// Those frames whose picture a sink wants; before they are prepared, all.
     pictures: Vec<Option<Frame>>,
     run: Option<Run>,
     expected: Duration,
@@ -67,6 +107,7 @@ impl<B> Job<B> {
         Job {
             tensors,
             members: Vec::with_capacity(MAX_BATCH),
+            settled: 0,
             pictures: Vec::with_capacity(MAX_BATCH),
             run: None,
             expected: Duration::ZERO,
@@ -74,6 +115,28 @@ impl<B> Job<B> {
             prepare: Duration::ZERO,
             infer: Duration::ZERO,
         }
+    }
+
+    /// Gives up what is not counted yet.
+    fn abandon(&mut self, shared: &Shared, fate: Fate) {
+        for member in &self.members[self.settled..] {
+            shared.count(member.info.source.0, fate);
+        }
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.members.clear();
+        self.pictures.clear();
+        self.settled = 0;
+    }
+}
+
+/// Takes nothing more, and gives up what is left.
+fn shut<B>(lane: &Lane<Job<B>>, shared: &Shared) {
+    lane.close();
+    while let Some(mut job) = lane.pop(Duration::ZERO) {
+        job.abandon(shared, Fate::Stopped);
     }
 }
 
@@ -88,16 +151,17 @@ pub(super) struct BatchWorker<B> {
     pub(super) out: Arc<Lane<Job<B>>>,
     /// Decide as late as possible.
     pub(super) just_in_time: bool,
-    /// A sink wants pictures, which then travel on.
-    pub(super) pictures: bool,
+    /// Asked whether one wants a frame's picture, which then travels on.
+    pub(super) sinks: Arc<Sinks>,
+    /// The job that is filled next.
+    pub(super) spare: Option<Job<B>>,
     pub(super) memory: Box<dyn FnMut() -> Option<MemoryState> + Send>,
     pub(super) pulse: Arc<Pulse>,
 }
 
-impl<B: Send> BatchWorker<B> {
-    pub(super) fn run(mut self) {
+impl<B: Send + 'static> Stage for BatchWorker<B> {
+    fn run(&mut self) {
         let bell = Arc::clone(&self.shared.bell);
-        let mut spare: Option<Job<B>> = None;
         let mut each = Duration::ZERO;
         let mut memory_next = Time::ZERO;
         let mut last_end = Time::ZERO;
@@ -115,23 +179,21 @@ impl<B: Send> BatchWorker<B> {
                 }
             }
             let over = self.take_frames();
-            spare = spare.or_else(|| self.free.pop(Duration::ZERO));
+            if self.spare.is_none() {
+                self.spare = self.free.pop(Duration::ZERO);
+            }
             let mut wake = now + NAP;
             // One batch waits ready at most: more would only grow old.
-            if spare.is_some() && self.shared.pending.load(Ordering::Acquire) < 2 {
+            if self.spare.is_some() && self.shared.pending.load(Ordering::Acquire) < 2 {
                 match self.decide(each, last_end) {
                     Ok(()) => {
-                        if let Some(mut job) = spare.take() {
-                            self.fill(&mut job, &mut each);
-                            last_end = last_end.max(RealClock.now()) + job.expected;
-                            self.shared.pending.fetch_add(1, Ordering::AcqRel);
-                            if let Err(job) = self.out.try_push(job) {
-                                self.abandon(&job, Fate::Stopped);
-                                break;
-                            }
-                            self.pulse.worked(RealClock.now());
-                            continue;
+                        let expected = self.fill(&mut each);
+                        last_end = last_end.max(RealClock.now()) + expected;
+                        if !self.launch() {
+                            break;
                         }
+                        self.pulse.worked(RealClock.now());
+                        continue;
                     }
                     Err(until) => wake = wake.min(until),
                 }
@@ -141,13 +203,36 @@ impl<B: Send> BatchWorker<B> {
             }
             bell.wait(seen, wake.since(RealClock.now()));
         }
+    }
+
+    fn end(&mut self) {
         for (source, frames) in self.held.iter_mut().enumerate() {
             for frame in frames.drain(..) {
                 drop(frame);
                 self.shared.count(source as u32, Fate::Stopped);
             }
         }
+        if let Some(mut job) = self.spare.take() {
+            job.abandon(&self.shared, Fate::Stopped);
+        }
+        self.free.close();
         self.out.close();
+    }
+}
+
+impl<B> BatchWorker<B> {
+    /// Hands the filled job on; whether somebody takes it.
+    fn launch(&mut self) -> bool {
+        let Some(job) = self.spare.take() else { return true };
+        self.shared.pending.fetch_add(1, Ordering::AcqRel);
+        match self.out.try_push(job) {
+            Ok(()) => true,
+            Err(job) => {
+                // Given up at the end.
+                self.spare = Some(job);
+                false
+            }
+        }
     }
 
     /// Offers what has come; whether nothing more will.
@@ -159,10 +244,14 @@ impl<B: Send> BatchWorker<B> {
             let closed = ring.is_closed();
             while ring.keep() == Keep::Latest || batcher.has_room(source as u32) {
                 let Some(frame) = ring.try_pop() else { break };
-                let (id, captured) = (frame.id, Time::from(frame.captured));
+                let (id, captured, now) = (frame.id, Time::from(frame.captured), RealClock.now());
                 self.held[source].push(frame);
-                batcher.offer(RealClock.now(), source as u32, id, captured);
+                batcher.offer(now, source as u32, id, captured);
                 release(&mut batcher, &mut self.held, &self.shared);
+                // One that its rate leaves out is not missed.
+                if self.held[source].last().is_some_and(|f| f.id == id) {
+                    self.shared.came(source, now);
+                }
             }
             over &= closed && ring.is_empty();
         }
@@ -196,24 +285,18 @@ impl<B: Send> BatchWorker<B> {
         }
     }
 
-    /// Moves the launched frames into `job` and prepares them.
-    fn fill(&mut self, job: &mut Job<B>, each: &mut Duration) {
+    /// Moves the launched frames into the spare job and prepares them; how long their run is expected to take.
+    fn fill(&mut self, each: &mut Duration) -> Duration {
+        let Some(job) = &mut self.spare else { return Duration::ZERO };
         let start = RealClock.now();
-        job.members.clear();
-        job.pictures.clear();
+        job.clear();
         {
             let mut batcher = lock(&self.shared.batcher);
             for ticket in batcher.batch() {
                 let held = &mut self.held[ticket.source as usize];
                 let Some(place) = held.iter().position(|f| f.id == ticket.id) else { continue };
                 let frame = held.remove(place);
-                job.members.push(Member {
-                    source: frame.source,
-                    id: frame.id,
-                    sequence: frame.sequence,
-                    captured: Time::from(frame.captured),
-                    failed: false,
-                });
+                job.members.push(Member { info: frame.info(), failed: false });
                 job.pictures.push(Some(frame));
             }
             job.expected = Duration::from_nanos(batcher.curve().nanos(job.members.len()));
@@ -224,7 +307,7 @@ impl<B: Send> BatchWorker<B> {
             let ready =
                 picture.as_ref().is_some_and(|f| self.prepare.prepare(f, &mut job.tensors, index).is_ok());
             member.failed = !ready;
-            if !self.pictures {
+            if !ready || !self.sinks.wants_picture(member.info.source, member.info.captured) {
                 // The camera gets its buffer back before the network runs.
                 *picture = None;
             }
@@ -232,12 +315,7 @@ impl<B: Send> BatchWorker<B> {
         job.prepare = RealClock.now().since(start);
         let latest = job.prepare / job.members.len().max(1) as u32;
         *each = if each.is_zero() { latest } else { (*each * 7 + latest) / 8 };
-    }
-
-    fn abandon(&self, job: &Job<B>, fate: Fate) {
-        for member in &job.members {
-            self.shared.count(member.source.0, fate);
-        }
+        job.expected
     }
 }
 
@@ -268,16 +346,18 @@ pub(super) struct InferWorker<B> {
     pub(super) infer: Box<dyn Infer<B>>,
     pub(super) from: Arc<Lane<Job<B>>>,
     pub(super) out: Arc<Lane<Job<B>>>,
+    /// The job in work.
+    pub(super) job: Option<Job<B>>,
     pub(super) pulse: Arc<Pulse>,
 }
 
-impl<B: Send> InferWorker<B> {
-    pub(super) fn run(mut self) {
+impl<B: Send + 'static> Stage for InferWorker<B> {
+    fn run(&mut self) {
         while !self.from.is_over() {
-            let job = self.from.pop(NAP);
+            self.job = self.from.pop(NAP);
             let start = RealClock.now();
             self.pulse.beat(start);
-            let Some(mut job) = job else { continue };
+            let Some(job) = &mut self.job else { continue };
             self.shared.busy_until.store((start + job.expected).nanos(), Ordering::Release);
             self.shared.bell.ring();
             let limit = lock(&self.shared.batcher).memory_limit().max(1);
@@ -296,10 +376,22 @@ impl<B: Send> InferWorker<B> {
             self.shared.busy_until.store(0, Ordering::Release);
             self.shared.pending.fetch_sub(1, Ordering::AcqRel);
             self.pulse.worked(RealClock.now());
-            // There are fewer jobs than places.
-            drop(self.out.try_push(job));
+            // There are fewer jobs than places, so only a lane that was closed takes none.
+            if let Some(job) = self.job.take()
+                && let Err(job) = self.out.try_push(job)
+            {
+                self.job = Some(job);
+                return;
+            }
             self.shared.bell.ring();
         }
+    }
+
+    fn end(&mut self) {
+        if let Some(mut job) = self.job.take() {
+            job.abandon(&self.shared, Fate::Stopped);
+        }
+        shut(&self.from, &self.shared);
         self.out.close();
     }
 }
@@ -307,102 +399,82 @@ impl<B: Send> InferWorker<B> {
 /// Decodes, follows, hands out.
 pub(super) struct DecodeWorker<B> {
     pub(super) shared: Arc<Shared>,
-    pub(super) decode: Box<dyn Decode<B>>,
-    pub(super) follow: Option<Box<dyn Follow>>,
+    pub(super) answers: Answers<B>,
     pub(super) from: Arc<Lane<Job<B>>>,
     pub(super) free: Arc<Lane<Job<B>>>,
-    pub(super) sinks: Vec<Arc<Outlet>>,
-    /// Answers that go round; one is free when nobody else has it.
-    pub(super) answers: Vec<Arc<Answer>>,
+    /// The job in work.
+    pub(super) job: Option<Job<B>>,
     pub(super) pulse: Arc<Pulse>,
 }
 
-impl<B: Send> DecodeWorker<B> {
-    pub(super) fn run(mut self) {
+impl<B: Send + 'static> Stage for DecodeWorker<B> {
+    fn run(&mut self) {
         while !self.from.is_over() {
-            let job = self.from.pop(NAP);
+            self.job = self.from.pop(NAP);
             let start = RealClock.now();
             self.pulse.beat(start);
-            // Pictures that no sink holds any more go back to their sources.
-            for answer in &mut self.answers {
-                if let Some(answer) = Arc::get_mut(answer) {
-                    answer.picture = None;
-                }
-            }
-            let Some(mut job) = job else { continue };
+            let Some(job) = &mut self.job else { continue };
             for index in 0..job.members.len() {
-                self.answer(&mut job, index, start);
+                let fate = self.answers.send(job, index, start, &self.shared.ages);
+                self.shared.count(job.members[index].info.source.0, fate);
+                job.settled = index + 1;
             }
+            job.clear();
             let took = RealClock.now().since(start).as_nanos() as u64;
             let tail = self.shared.tail.load(Ordering::Relaxed);
             self.shared.tail.store(if tail == 0 { took } else { (tail * 7 + took) / 8 }, Ordering::Relaxed);
-            job.pictures.clear();
             self.pulse.worked(RealClock.now());
-            drop(self.free.try_push(job));
+            // Nobody takes it where no batch will come any more.
+            if let Some(job) = self.job.take() {
+                drop(self.free.try_push(job));
+            }
             self.shared.bell.ring();
         }
-        self.sinks.iter().for_each(|s| s.lane.close());
     }
 
-    fn answer(&mut self, job: &mut Job<B>, index: usize, start: Time) {
-        let member = job.members[index];
-        // The one used last, whose vectors have grown already.
-        let place = self.answers.iter_mut().rposition(|a| Arc::get_mut(a).is_some());
-        let mut shared_answer = match place {
-            Some(place) => self.answers.remove(place),
-            None => Arc::new(Answer::default()),
-        };
-        let Some(answer) = Arc::get_mut(&mut shared_answer) else { return };
-        let good = !member.failed && self.decode.decode(&mut job.tensors, index, &mut answer.found).is_ok();
-        if good {
-            (answer.source, answer.id, answer.sequence) = (member.source, member.id, member.sequence);
-            (answer.captured, answer.batch) = (member.captured, job.members.len());
-            answer.picture = job.pictures.get_mut(index).and_then(Option::take);
-            answer.tracks.clear();
-            if let Some(follow) = &mut self.follow {
-                follow.follow(answer.source, answer.captured, &answer.found, &mut answer.tracks);
-            }
-            answer.answered = RealClock.now();
-            answer.spent = Spent {
-                waiting: job.taken.since(member.captured),
-                prepare: job.prepare,
-                infer: job.infer,
-                decode: answer.answered.since(start),
-            };
-            self.shared.ages.record(answer.age());
-            for outlet in &self.sinks {
-                if outlet.lane.push_latest(Arc::clone(&shared_answer)).is_some() {
-                    outlet.missed.fetch_add(1, Ordering::Relaxed);
-                }
-            }
+    fn end(&mut self) {
+        if let Some(mut job) = self.job.take() {
+            job.abandon(&self.shared, Fate::Stopped);
         }
-        self.shared.count(member.source.0, if good { Fate::Answered } else { Fate::Failed });
-        self.answers.push(shared_answer);
+        shut(&self.from, &self.shared);
+        self.free.close();
+        self.answers.feed.sinks().finish();
     }
 }
 
-/// A sink's queue and counts.
-pub(super) struct Outlet {
-    pub(super) name: String,
-    pub(super) lane: Lane<Arc<Answer>>,
-    pub(super) delivered: AtomicU64,
-    pub(super) missed: AtomicU64,
-    pub(super) failed: AtomicU64,
-    pub(super) pulse: Pulse,
+/// Makes the result of a frame.
+pub(super) struct Answers<B> {
+    pub(super) decode: Box<dyn Decode<B>>,
+    pub(super) follow: Option<Box<dyn Follow>>,
+    pub(super) feed: Feed,
+    pub(super) found: Detections,
 }
 
-/// Serves one sink.
-pub(super) fn serve(mut sink: Box<dyn Sink>, outlet: &Outlet) {
-    while !outlet.lane.is_over() {
-        let answer = outlet.lane.pop(NAP);
-        outlet.pulse.beat(RealClock.now());
-        let Some(answer) = answer else { continue };
-        let counter = if sink.accept(&answer).is_ok() { &outlet.delivered } else { &outlet.failed };
-        counter.fetch_add(1, Ordering::Relaxed);
-        drop(answer);
-        outlet.pulse.worked(RealClock.now());
-    }
-    if let Err(e) = sink.finish() {
-        log::warn!("{}: {e}", outlet.name);
+impl<B> Answers<B> {
+    /// Decodes member `index`, follows its objects and gives the result to the sinks; decoding the job began at `start`.
+    fn send(&mut self, job: &mut Job<B>, index: usize, start: Time, ages: &Histogram) -> Fate {
+        let Member { info, failed } = job.members[index];
+        let picture = job.pictures.get_mut(index).and_then(Option::take);
+        if failed || self.decode.decode(&mut job.tensors, index, &mut self.found).is_err() {
+            return Fate::Failed;
+        }
+        let (follow, found) = (&mut self.follow, &self.found);
+        self.feed.send(&info, picture.as_ref(), |r| {
+            r.set_detections(found);
+            if let Some(follow) = follow {
+                follow.follow(info.source, info.captured, &mut r.objects);
+            }
+            r.batch = job.members.len();
+            let (now, captured) = (RealClock.now(), Time::from(info.captured));
+            r.age = now.since(captured);
+            r.times = StageTimes {
+                wait: job.taken.since(captured),
+                preprocess: job.prepare,
+                infer: job.infer,
+                postprocess: now.since(start),
+            };
+            ages.record(r.age);
+        });
+        Fate::Answered
     }
 }

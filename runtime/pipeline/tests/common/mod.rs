@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use saltica_pipeline::clock::Time;
 use saltica_pipeline::frame::{Frame, FrameFormat, Pool, SourceId, monotonic};
 use saltica_pipeline::ring::{Bell, Keep};
+use saltica_pipeline::sink::metrics::{PipelineMetrics, Registry};
+use saltica_pipeline::sink::{Feed, Flow, FrameResult, Object, Sink, SinkPlan, Sinks, Track};
 use saltica_pipeline::source::sim::{FrameBuf, Sim, SimSpec, read_index};
 use saltica_pipeline::source::{Backoff, Next, Opened, Plan, Source, Supervisor};
-use saltica_pipeline::stage::{Answer, Decode, Follow, Infer, Model, Prepare, Sink};
+use saltica_pipeline::stage::{Decode, Follow, Infer, Model, Prepare};
 use saltica_pipeline::{Error, ErrorKind, Result};
 use saltica_tensor::PixelFormat;
 use saltica_vision::Detections;
@@ -122,7 +123,8 @@ impl Reader {
         Reader { each, fail: |_| false, largest: Arc::default(), said: Arc::new(AtomicU64::new(0)) }
     }
 
-    /// The model and what hands its answer on: `tracks[0]` of each answer is the number that was read from its picture.
+    /// The model and what hands its answer on: the track of each result's first object is the number that was read from its
+    /// picture.
     pub fn model(&self, most: usize) -> (Model<Numbers>, Box<dyn Follow>) {
         let numbers = || Numbers { input: vec![u64::MAX; most], output: vec![u64::MAX; most] };
         let times = (1..=most).map(|b| (b, self.each.max(Duration::from_micros(1)) * (3 + b as u32) / 4));
@@ -188,15 +190,16 @@ impl Decode<Numbers> for Say {
 struct Repeat(Arc<AtomicU64>);
 
 impl Follow for Repeat {
-    fn follow(&mut self, _: SourceId, _: Time, _: &Detections, tracks: &mut Vec<Option<u64>>) {
-        tracks.push(Some(self.0.load(Ordering::Relaxed)));
+    fn follow(&mut self, _: SourceId, _: Duration, objects: &mut Vec<Object>) {
+        let track = Track { id: self.0.load(Ordering::Relaxed), velocity: [0.0; 2] };
+        objects.push(Object { track: Some(track), ..Object::new(0, 1.0, [0.0; 4]) });
     }
 }
 
 /// What came out of a pipeline: source, id, sequence, number read, batch.
 pub type Seen = Arc<Mutex<Vec<(u32, u64, u64, u64, usize)>>>;
 
-/// Notes every answer.
+/// Notes every result.
 pub struct Notes(pub Seen);
 
 impl Sink for Notes {
@@ -204,10 +207,37 @@ impl Sink for Notes {
         "notes"
     }
 
-    fn accept(&mut self, a: &Answer) -> Result<()> {
-        self.0.lock().unwrap().push((a.source.0, a.id, a.sequence, a.tracks[0].unwrap(), a.batch));
+    fn accept(&mut self, r: &FrameResult) -> Result<Flow> {
+        let read = r.objects[0].track.unwrap().id;
+        self.0.lock().unwrap().push((r.source.0, r.frame, r.sequence, read, r.batch));
+        Ok(Flow::More)
+    }
+
+    fn close(&mut self) -> Result<()> {
         Ok(())
     }
+}
+
+/// A queue of so many results that drops its oldest.
+pub fn room(queue: usize) -> SinkPlan {
+    SinkPlan { queue, keep: Keep::Latest }
+}
+
+/// A queue that drops nothing: the pipeline waits for it.
+pub fn whole() -> SinkPlan {
+    SinkPlan { queue: 64, keep: Keep::All }
+}
+
+/// What gives the results of so many sources to these sinks.
+pub fn feed(sources: usize, sinks: Vec<(Box<dyn Sink>, SinkPlan)>) -> Feed {
+    let names: Vec<String> = (0..sources).map(|n| format!("test {n}")).collect();
+    let numbers = PipelineMetrics::new(&Registry::new(), &names).unwrap();
+    Feed::new(Arc::new(Sinks::start(sinks).unwrap()), numbers, None)
+}
+
+/// The same for one sink that notes everything.
+pub fn noted(sources: usize, seen: &Seen, plan: SinkPlan) -> Feed {
+    feed(sources, vec![(Box::new(Notes(Arc::clone(seen))), plan)])
 }
 
 /// A door that stays shut until it is opened.

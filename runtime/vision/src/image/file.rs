@@ -151,56 +151,71 @@ pub struct JpegScan {
 
 /// Walks a JPEG's segments and scans up to its end-of-image marker.
 pub fn scan_jpeg(bytes: &[u8]) -> JpegScan {
-    let mut found = JpegScan::default();
-    let (mut at, mut scans) = (2, 0);
-    loop {
-        // Fill bytes may precede a marker.
-        while bytes.get(at) == Some(&0xff) && bytes.get(at + 1) == Some(&0xff) {
-            at += 1;
-        }
-        let Some(&[0xff, marker]) = bytes.get(at..at + 2) else {
-            // Stray bytes between segments: look for the next marker, as decoders do.
-            match bytes.get(at..).and_then(|rest| rest.iter().position(|&b| b == 0xff)) {
-                Some(0) | None => return found,
-                Some(skip) => {
-                    at += skip;
-                    continue;
-                }
-            }
+    JpegScanner::default().scan(bytes)
+}
+
+/// The same for a picture that comes in pieces: it goes on where the bytes so far ended.
+#[derive(Clone, Debug)]
+pub struct JpegScanner {
+    /// Everything before is understood.
+    at: usize,
+    /// Scans that have begun.
+    scans: usize,
+    /// Whether `at` lies in entropy-coded data.
+    coded: bool,
+    found: JpegScan,
+}
+
+impl Default for JpegScanner {
+    fn default() -> JpegScanner {
+        JpegScanner { at: 2, scans: 0, coded: false, found: JpegScan::default() }
+    }
+}
+
+impl JpegScanner {
+    /// What the markers in `bytes` say, which begin with all that was given before.
+    pub fn scan(&mut self, bytes: &[u8]) -> JpegScan {
+        while self.found.end.is_none() && self.step(bytes) {}
+        self.found
+    }
+
+    /// Goes to the next marker; false when the bytes end before it.
+    fn step(&mut self, bytes: &[u8]) -> bool {
+        let Some(rest) = bytes.get(self.at..) else { return false };
+        // In between segments stray bytes are passed over as decoders do, and entropy-coded data is.
+        let Some(skip) = rest.iter().position(|&b| b == 0xff) else {
+            self.at = bytes.len();
+            return false;
         };
-        if marker == 0xd8 && scans > 0 && found.restart.is_none() {
-            found.restart = Some(at);
-        }
-        at += 2;
+        self.at += skip;
+        let Some(&marker) = bytes.get(self.at + 1) else { return false };
         match marker {
-            0xd9 => {
-                found.end = Some(at);
-                return found;
+            // A fill byte.
+            0xff => {
+                self.at += 1;
+                return true;
             }
+            // A stuffed byte or a restart, which end no coded data.
+            0x00 | 0xd0..=0xd7 if self.coded => {
+                self.at += 2;
+                return true;
+            }
+            0xd8 if self.scans > 0 && self.found.restart.is_none() => self.found.restart = Some(self.at),
+            _ => {}
+        }
+        self.coded = false;
+        match marker {
+            0xd9 => self.found.end = Some(self.at + 2),
             // No length follows: stuffed byte, TEM, RSTn, SOI.
-            0x00 | 0x01 | 0xd0..=0xd8 => {}
+            0x00 | 0x01 | 0xd0..=0xd8 => self.at += 2,
             _ => {
-                let Some(&[hi, lo]) = bytes.get(at..at + 2) else { return found };
-                at += usize::from(u16::from_be_bytes([hi, lo])).max(2);
-                if marker == 0xda {
-                    scans += 1;
-                    // Entropy-coded data: ends at a marker that is neither a stuffed byte nor a restart.
-                    loop {
-                        let Some(skip) = bytes.get(at..).and_then(|r| r.iter().position(|&b| b == 0xff))
-                        else {
-                            return found;
-                        };
-                        at += skip;
-                        match bytes.get(at + 1) {
-                            Some(0x00 | 0xd0..=0xd7) => at += 2,
-                            Some(0xff) => at += 1,
-                            Some(_) => break,
-                            None => return found,
-                        }
-                    }
-                }
+                let Some(&[hi, lo]) = bytes.get(self.at + 2..self.at + 4) else { return false };
+                self.at += 2 + usize::from(u16::from_be_bytes([hi, lo])).max(2);
+                self.coded = marker == 0xda;
+                self.scans += usize::from(self.coded);
             }
         }
+        true
     }
 }
 

@@ -22,7 +22,7 @@ mod encode;
 mod file;
 
 pub use encode::EncodedFormat;
-pub use file::{JpegScan, Limits, scan_jpeg};
+pub use file::{JpegScan, JpegScanner, Limits, scan_jpeg};
 
 use crate::yuv::{self, Coefficients};
 use crate::{Error, ErrorKind, Result};

@@ -12,7 +12,7 @@ mod text;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-pub use pipeline::{PipelineMetrics, SourceNumbers, sinks, sources};
+pub use pipeline::{PipelineMetrics, SourceNumbers, report, sinks, sources, stages};
 pub use process::{build, process};
 pub use text::{Kind, Scrape};
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Counter, Gauge, Histogram, Registry, Scrape};
+use super::{Counter, Gauge, Histogram, Registry, Scrape, build, process};
 use crate::Result;
 use crate::frame::SourceId;
-use crate::sink::{FrameResult, SinkReport, SinkState, SourceReport};
+use crate::sink::{FrameResult, Reports, SinkReport, SinkState, SourceReport, StageReport};
 use crate::source::{DropReason, State};
 
 /// Upper bounds of times, in seconds: 1, 2, 5 and so on from half a millisecond to 10 s.
@@ -20,6 +20,8 @@ const STATES: [State; 5] =
 /// What results say, counted. Counting allocates nothing and waits for nobody.
 #[derive(Debug)]
 pub struct PipelineMetrics {
+    registry: Arc<Registry>,
+    names: Vec<Arc<str>>,
     sources: Vec<SourceNumbers>,
     wait: Histogram,
     preprocess: Histogram,
@@ -64,11 +66,11 @@ impl SourceNumbers {
 }
 
 impl PipelineMetrics {
-    /// Registers the numbers of these sources, by place.
+    /// Registers the numbers of these sources, by place; each name is what messages call one.
     ///
     /// # Errors
     /// [`ErrorKind::Value`](crate::ErrorKind::Value) when a name is taken by another kind of metric.
-    pub fn new(registry: &Registry, sources: &[String]) -> Result<Arc<PipelineMetrics>> {
+    pub fn new(registry: &Arc<Registry>, sources: &[String]) -> Result<Arc<PipelineMetrics>> {
         let source = |(id, name): (usize, &String)| -> Result<SourceNumbers> {
             let id = id.to_string();
             let labels = [("source_id", id.as_str()), ("source", name.as_str())];
@@ -104,6 +106,8 @@ impl PipelineMetrics {
             registry.histogram("saltica_stage_seconds", help, &[("stage", name)], &SECONDS)
         };
         Ok(Arc::new(PipelineMetrics {
+            registry: Arc::clone(registry),
+            names: sources.iter().map(|s| s.as_str().into()).collect(),
             sources: sources.iter().enumerate().map(source).collect::<Result<_>>()?,
             wait: stage("wait")?,
             preprocess: stage("preprocess")?,
@@ -136,6 +140,21 @@ impl PipelineMetrics {
         self.batch.observe(r.batch as f64);
     }
 
+    /// Where the numbers are registered.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Sources that are counted.
+    pub fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// A source's name; empty if there is no such source.
+    pub fn name(&self, id: SourceId) -> Arc<str> {
+        self.names.get(id.0 as usize).cloned().unwrap_or_default()
+    }
+
     /// The numbers of one source.
     pub fn source(&self, id: SourceId) -> Option<&SourceNumbers> {
         self.sources.get(id.0 as usize)
@@ -144,6 +163,34 @@ impl PipelineMetrics {
     /// Results of all sources.
     pub fn results(&self) -> u64 {
         self.sources.iter().map(SourceNumbers::results).sum()
+    }
+}
+
+/// Shows all that `reports` tell, and the process, whenever the numbers are asked for, for as long as somebody holds `reports`.
+pub fn report(registry: &Registry, reports: &Arc<dyn Reports>) {
+    // Whoever reports may hold the registry.
+    let reports = Arc::downgrade(reports);
+    registry.on_scrape(move |out| {
+        if let Some(reports) = reports.upgrade() {
+            sources(out, &reports.sources());
+            sinks(out, &reports.sinks());
+            stages(out, &reports.stages());
+            reports.scrape(out);
+        }
+        process(out);
+        build(out);
+    });
+}
+
+/// Adds what stages do.
+pub fn stages(out: &mut Scrape, reports: &[StageReport]) {
+    for r in reports {
+        let labels = [("stage", r.name.as_str())];
+        let silent = r.silent.as_secs_f64();
+        out.gauge("saltica_stage_silent_seconds", "Time since a stage's last sign of life.", &labels, silent);
+        let failed = f64::from(u8::from(r.failed.is_some()));
+        out.gauge("saltica_stage_failed", "1 where a stage's thread ended before its time.", &labels, failed);
+        out.counter("saltica_stage_done_total", "Batches that a stage completed.", &labels, r.done as f64);
     }
 }
 
@@ -158,6 +205,9 @@ pub fn sources(out: &mut Scrape, reports: &[SourceReport]) {
             let help = "What each source is doing: 1 for its state, 0 for the others.";
             out.gauge("saltica_source_state", help, &with("state", state.name()), is);
         }
+        let unanswered = r.unanswered.as_secs_f64();
+        let help = "For how long frames of a source have come without one being answered.";
+        out.gauge("saltica_source_unanswered_seconds", help, &labels, unanswered);
         let c = &r.counters;
         for (name, help, value) in [
             ("saltica_source_frames_total", "Frames that came in.", c.frames),
@@ -190,9 +240,17 @@ pub fn sinks(out: &mut Scrape, reports: &[SinkReport]) {
             ("saltica_sink_results_total", "Results that a sink took.", r.taken),
             ("saltica_sink_dropped_total", "Results dropped because a sink was too slow.", r.dropped),
             ("saltica_sink_failed_total", "Results that a sink could not take.", r.failed),
+            ("saltica_sink_lost_total", "Results that a sink took and that were lost later.", r.lost),
         ] {
             out.counter(name, help, &labels, value as f64);
         }
+        let busy = r.busy.as_secs_f64();
+        out.gauge(
+            "saltica_sink_busy_seconds",
+            "How long a sink has been busy with one result.",
+            &labels,
+            busy,
+        );
         out.gauge("saltica_sink_waiting", "Results waiting before a sink.", &labels, r.waiting as f64);
     }
 }
@@ -233,6 +291,7 @@ mod tests {
                 last_frame: None,
             },
             counters: counters.snapshot(),
+            unanswered: Duration::ZERO,
         };
         let sink = SinkReport {
             name: "json:-".into(),
@@ -241,7 +300,9 @@ mod tests {
             taken: 7,
             dropped: 1,
             failed: 0,
+            lost: 0,
             waiting: 2,
+            busy: Duration::ZERO,
             broken: false,
         };
         registry.on_scrape(move |s| {

@@ -25,20 +25,15 @@ use serde::Serialize;
 pub use preview::{Preview, PreviewOptions};
 pub use server::{Answer, Body, Client, Handler, Limits, Request, Server, WriteBody, address};
 
-use super::metrics::{PipelineMetrics, Registry};
-use super::{Health, HealthReport, SinkReport, SourceReport, SourceReports};
+use super::metrics::PipelineMetrics;
+use super::{Health, HealthReport, Reports, SinkReport, SourceReport};
 use crate::frame::{SourceId, monotonic};
-
-/// Tells about every sink when asked: usually [`Sinks::reports`](super::Sinks::reports).
-pub type SinkReports = Arc<dyn Fn() -> Vec<SinkReport> + Send + Sync>;
 
 /// What the pages show.
 pub struct Site {
-    registry: Arc<Registry>,
-    metrics: Arc<PipelineMetrics>,
+    numbers: Arc<PipelineMetrics>,
     health: Arc<Health>,
-    sources: SourceReports,
-    sinks: SinkReports,
+    reports: Arc<dyn Reports>,
     preview: Option<Arc<Preview>>,
     started: Instant,
 }
@@ -46,23 +41,21 @@ pub struct Site {
 impl Site {
     /// Pages about these. Without `preview` there are no pictures.
     pub fn new(
-        registry: Arc<Registry>,
-        metrics: Arc<PipelineMetrics>,
+        numbers: Arc<PipelineMetrics>,
         health: Arc<Health>,
-        sources: SourceReports,
-        sinks: SinkReports,
+        reports: Arc<dyn Reports>,
         preview: Option<Arc<Preview>>,
     ) -> Arc<Site> {
-        Arc::new(Site { registry, metrics, health, sources, sinks, preview, started: Instant::now() })
+        Arc::new(Site { numbers, health, reports, preview, started: Instant::now() })
     }
 
     /// How the program is.
     pub fn health(&self) -> HealthReport {
-        self.health.report(&(self.sources)(), &(self.sinks)(), self.metrics.results())
+        self.health.of(&*self.reports, self.numbers.results())
     }
 
     fn status(&self) -> Status {
-        let (sources, sinks) = ((self.sources)(), (self.sinks)());
+        let (sources, sinks) = (self.reports.sources(), self.reports.sinks());
         let now = monotonic();
         Status {
             kind: "status",
@@ -70,14 +63,14 @@ impl Site {
             time_ms: now.as_secs_f64() * 1e3,
             uptime_s: self.started.elapsed().as_secs(),
             viewers: self.preview.as_ref().map_or(0, |p| p.viewers()),
-            health: self.health.report(&sources, &sinks, self.metrics.results()),
+            health: self.health.report(&sources, &self.reports.stages(), &sinks, self.numbers.results()),
             sources: sources.iter().map(|s| self.source(s, now)).collect(),
             sinks: sinks.into_iter().map(SinkStatus::from).collect(),
         }
     }
 
     fn source(&self, s: &SourceReport, now: Duration) -> SourceStatus {
-        let numbers = self.metrics.source(s.id);
+        let numbers = self.numbers.source(s.id);
         let any = numbers.filter(|n| n.results() > 0);
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         SourceStatus {
@@ -98,7 +91,7 @@ impl Site {
 
     fn stream(self: &Arc<Site>, preview: &Arc<Preview>, request: &Request) -> Answer {
         let all = preview.sources();
-        let wanted: Vec<SourceId> = match request.value("source") {
+        let mut wanted: Vec<SourceId> = match request.value("source") {
             Some(list) => list
                 .split(',')
                 .filter_map(|n| n.parse().ok())
@@ -107,6 +100,9 @@ impl Site {
                 .collect(),
             None => (0..all as u32).map(SourceId).collect(),
         };
+        // Who names one twice looks at it once.
+        wanted.sort_unstable();
+        wanted.dedup();
         if wanted.is_empty() {
             return Answer::error(404, "no such source");
         }
@@ -193,7 +189,7 @@ impl Handler for Pages {
                 Answer::text(200, "text/plain; charset=utf-8", "Saltica: /metrics, /health, /api/status\n")
             }
             ("/metrics", _) => {
-                Answer::text(200, "text/plain; version=0.0.4; charset=utf-8", site.registry.text())
+                Answer::text(200, "text/plain; version=0.0.4; charset=utf-8", site.numbers.registry().text())
             }
             ("/health", _) => {
                 let health = site.health();

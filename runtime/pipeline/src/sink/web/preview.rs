@@ -6,7 +6,7 @@
 //! once a second. Whoever is slow misses pictures.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::frame::{SourceId, lock};
 use crate::sink::annotate::{Annotated, jpeg, scaled};
+use crate::sink::pace::{Due, Turns};
 use crate::sink::{Demand, Flow, FrameResult, Sink};
 
 /// What previews may cost.
@@ -53,8 +54,7 @@ struct View {
     small: AtomicUsize,
     large: AtomicUsize,
     annotated: AtomicUsize,
-    /// When its next picture is due (nanoseconds of the monotonic clock): to be asked for, and to be taken.
-    due: [AtomicU64; 2],
+    turns: Turns,
     shown: Mutex<Shown>,
 }
 
@@ -105,20 +105,13 @@ impl Preview {
         all.map(|n| n.load(Ordering::Relaxed)).sum()
     }
 
-    fn is_due(&self, which: usize, source: SourceId, captured: Duration) -> bool {
+    /// Whether somebody looks at a picture of this frame, which the source's share of the rate allows.
+    fn is_due(&self, turn: fn(&Turns) -> &Due, source: SourceId, captured: Duration) -> bool {
         let Some(view) = self.views.get(source.0 as usize).filter(|v| v.watched()) else { return false };
         let watched = self.views.iter().filter(|v| v.watched()).count().max(1);
         let fps = self.options.fps.min(self.options.total_fps / watched as f64).max(0.1);
         // A little less than the period, so that a camera's jitter does not halve its rate.
-        let period = (0.9e9 / fps) as u64;
-        let (due, now) = (&view.due[which], captured.as_nanos() as u64);
-        let at = due.load(Ordering::Relaxed);
-        // A clock that went back (a new camera, a file from its start) begins anew.
-        if now < at && at - now <= period {
-            return false;
-        }
-        due.store(now + period, Ordering::Relaxed);
-        true
+        turn(&view.turns).is(captured, Duration::from_secs_f64(0.9 / fps))
     }
 
     fn publish(&self, source: SourceId, message: Option<Vec<u8>>, annotated: Option<Vec<u8>>) {
@@ -231,7 +224,7 @@ impl WatchingOne {
 
 impl Demand for Preview {
     fn wants(&self, source: SourceId, captured: Duration) -> bool {
-        self.is_due(0, source, captured)
+        self.is_due(|t| &t.asked, source, captured)
     }
 }
 
@@ -264,7 +257,7 @@ impl Sink for PreviewSink {
     fn accept(&mut self, result: &FrameResult) -> Result<Flow> {
         let (p, go_on) = (&self.preview, Ok(Flow::More));
         let Some(pixels) = result.picture.pixels() else { return go_on };
-        if !p.is_due(1, result.source, result.captured) {
+        if !p.is_due(|t| &t.taken, result.source, result.captured) {
             return go_on;
         }
         let Some(view) = p.views.get(result.source.0 as usize) else { return go_on };

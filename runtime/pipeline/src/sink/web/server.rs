@@ -339,7 +339,7 @@ fn serve(stream: &TcpStream, shared: &Shared, handler: &dyn Handler) {
         match read(stream, shared, &mut buffer) {
             Ok(head) => {
                 let answer = handler.answer(&head.request);
-                if send(&mut client, &head, answer).is_err() || !head.keep {
+                if !matches!(send(&mut client, &head, answer), Ok(true)) {
                     return finish(stream);
                 }
             }
@@ -424,7 +424,13 @@ fn parse(buffer: &[u8], shared: &Shared) -> std::result::Result<Option<(Head, us
         (first, found.next().is_some())
     };
     // Bodies are refused, so that nobody disagrees about where the next request begins.
-    if header("transfer-encoding").0.is_some() || header("content-length").0.is_some_and(|l| l != "0") {
+    let mut lengths = parsed.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("content-length"));
+    let length = lengths.next().map(|h| h.value.trim_ascii());
+    if lengths.next().is_some() {
+        return Err(Refused::With(400, "at most one Content-Length header expected"));
+    }
+    let coded = parsed.headers.iter().any(|h| h.name.eq_ignore_ascii_case("transfer-encoding"));
+    if coded || length.is_some_and(|l| l != b"0") {
         return Err(Refused::With(413, "requests have no bodies here"));
     }
     let is_head = match parsed.method {
@@ -463,7 +469,8 @@ fn is_loopback_name(host: &str) -> bool {
     is_address || name == "localhost" || name.ends_with(".localhost")
 }
 
-fn send(client: &mut Client<'_>, head: &Head, answer: Answer) -> io::Result<()> {
+/// Sends an answer; whether another request may follow.
+fn send(client: &mut Client<'_>, head: &Head, answer: Answer) -> io::Result<bool> {
     let (status, mime, length) = match &answer {
         Answer::Whole { status, mime, body } => (*status, *mime, Some(body.as_ref().len())),
         Answer::Stream { mime, .. } => (200, mime.as_str(), None),
@@ -484,15 +491,15 @@ fn send(client: &mut Client<'_>, head: &Head, answer: Answer) -> io::Result<()> 
     }
     text.push_str("\r\n");
     match answer {
-        _ if head.is_head => client.send(&[text.as_bytes()]),
-        Answer::Whole { body, .. } => client.send(&[text.as_bytes(), body.as_ref()]),
+        _ if head.is_head => client.send(&[text.as_bytes()])?,
+        Answer::Whole { body, .. } => client.send(&[text.as_bytes(), body.as_ref()])?,
         Answer::Stream { write, .. } => {
             client.send(&[text.as_bytes()])?;
             write(client)?;
-            // The body ends with the connection.
-            Err(io::ErrorKind::ConnectionAborted.into())
         }
     }
+    // The body of a stream ends with the connection.
+    Ok(keep)
 }
 
 const fn phrase(status: u16) -> &'static str {

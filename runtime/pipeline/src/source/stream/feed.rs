@@ -28,6 +28,8 @@ pub(crate) struct Feed {
     file: File,
     /// Whether reads may have to wait.
     waits: bool,
+    /// Its reads would block: it is asked first whether there is something.
+    blocks: bool,
     /// A named pipe: without a writer it is silent, and it ends when the writer goes.
     fifo: bool,
     /// Bytes read so far.
@@ -66,6 +68,7 @@ impl Feed {
         Ok(Feed {
             file,
             waits: !kind.is_file(),
+            blocks: false,
             fifo: kind.is_fifo(),
             read: 0,
             back: Vec::new(),
@@ -75,12 +78,14 @@ impl Feed {
 
     /// This process' standard input.
     pub(crate) fn stdin() -> io::Result<Feed> {
-        let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Self::shared(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+    }
+
+    /// A file that other programs may have open, too.
+    fn shared(file: File) -> io::Result<Feed> {
         let waits = !file.metadata()?.is_file();
-        if waits {
-            not_blocking(&file)?;
-        }
-        Ok(Feed { file, waits, fifo: false, read: 0, back: Vec::new(), command: None })
+        // Not to be made non-blocking: that would hold for every program that shares it, and stay when this one has ended.
+        Ok(Feed { file, waits, blocks: waits, fifo: false, read: 0, back: Vec::new(), command: None })
     }
 
     /// What a command writes to its standard output. It and its children end when this is dropped.
@@ -99,17 +104,12 @@ impl Feed {
         // A larger pipe holds a whole frame, so the command can work while we do; the system may refuse it.
         let _ = rustix::pipe::fcntl_setpipe_size(&out, 1 << 20);
         let command = Some(Running { child, errors, said: Vec::new(), status: None });
-        Ok(Feed { file: out, waits: true, fifo: false, read: 0, back: Vec::new(), command })
+        Ok(Feed { file: out, waits: true, blocks: false, fifo: false, read: 0, back: Vec::new(), command })
     }
 
     /// Whether it is a named pipe.
     pub(crate) fn is_fifo(&self) -> bool {
         self.fifo
-    }
-
-    /// Bytes read so far.
-    pub(crate) fn position(&self) -> u64 {
-        self.read
     }
 
     /// Puts bytes back, to be read again first.
@@ -151,6 +151,12 @@ impl Feed {
         }
         loop {
             self.listen();
+            if self.blocks && !self.is_readable()? {
+                if !self.pause(deadline, false)? {
+                    return Ok(None);
+                }
+                continue;
+            }
             match self.file.read(to) {
                 // A named pipe that nobody has written to yet.
                 Ok(0) if self.fifo && self.read == 0 => {
@@ -170,6 +176,16 @@ impl Feed {
                 }
                 Err(e) => return Err(e),
             }
+        }
+    }
+
+    /// Whether a read would return at once.
+    fn is_readable(&self) -> io::Result<bool> {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&at_once)) {
+            Ok(n) => Ok(n > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(e) => Err(e.into()),
         }
     }
 
@@ -223,8 +239,9 @@ impl Feed {
         let said = String::from_utf8_lossy(&running.said).trim().to_owned();
         let well = running.status.is_some_and(|s| s.success());
         let how = match running.status {
-            Some(s) if !s.success() => format!("the command ended with {s}"),
-            _ => "the command ended".into(),
+            Some(s) if s.success() => "the command ended well".into(),
+            Some(s) => format!("the command ended with {s}"),
+            None => "the command closed its output, but has not ended".into(),
         };
         Some((well, if said.is_empty() { how } else { format!("{how}: {said}") }))
     }
@@ -241,5 +258,31 @@ impl Drop for Running {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn standard_input_is_read_in_time_and_left_as_it_was() {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let mut write = File::from(write);
+        let ours = File::from(read.try_clone().unwrap());
+        let before = rustix::fs::fcntl_getfl(&read).unwrap();
+        let mut feed = Feed::shared(ours).unwrap();
+        let soon = || Instant::now() + Duration::from_millis(30);
+        let (mut to, mut at) = ([0u8; 4], 0);
+        assert_eq!(feed.fill(&mut to, &mut at, soon()).unwrap(), Filled::Later);
+        write.write_all(b"abc").unwrap();
+        assert_eq!((feed.fill(&mut to, &mut at, soon()).unwrap(), at), (Filled::Later, 3));
+        write.write_all(b"de").unwrap();
+        let late = Instant::now() + Duration::from_secs(60);
+        assert_eq!((feed.fill(&mut to, &mut at, late).unwrap(), &to), (Filled::Done, b"abcd"));
+        drop(write);
+        assert_eq!(feed.fill(&mut to, &mut 0, late).unwrap(), Filled::End);
+        assert_eq!(rustix::fs::fcntl_getfl(&read).unwrap(), before);
     }
 }

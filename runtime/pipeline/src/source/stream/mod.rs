@@ -54,6 +54,8 @@ struct Open {
     head: Vec<u8>,
     fps: Option<f64>,
     pace: Option<Pace>,
+    /// Frames since its start, or since it began anew.
+    round: u64,
 }
 
 /// When frames are due.
@@ -237,21 +239,33 @@ impl StreamSource {
             // Whoever wrote may come back: the supervisor decides whether to wait.
             return Err(Error::new(ErrorKind::Gone, "the pipe's writer has gone"));
         }
-        if self.options.repeat && open.feed.position() > 0 && self.number > 0 && open.feed.rewind() {
-            open.head.clear();
-            if let Some(parser) = open.parser.take() {
-                open.parser = match parser {
-                    Parser::Raw(r) => Some(Parser::Raw(r)),
-                    _ => None,
-                };
-            }
+        if !self.options.repeat {
+            return Ok(Next::End);
+        }
+        if open.round == 0 {
+            return Err(fruitless(&format!("'{}'", self.uri), "no frame could be read in a whole round"));
+        }
+        if matches!(self.origin, Origin::Ffmpeg(_)) {
+            let feed = self.start(&self.origin)?;
+            let Some(open) = &mut self.open else { return Ok(Next::End) };
+            (open.feed, open.parser, open.round) = (feed, Some(Parser::Y4m(Y4m::default())), 0);
             return Ok(Next::Nothing);
         }
-        Ok(Next::End)
+        if !open.feed.rewind() {
+            return Ok(Next::End);
+        }
+        open.head.clear();
+        open.round = 0;
+        // Raw frames have no header to be found again.
+        open.parser = open.parser.take().filter(|p| matches!(p, Parser::Raw(_)));
+        Ok(Next::Nothing)
     }
 
     fn deliver(&mut self, mut format: FrameFormat, lease: crate::frame::Lease) -> Result<Next> {
         let now = monotonic();
+        if let Some(open) = &mut self.open {
+            open.round += 1;
+        }
         let captured = match self.open.as_mut().and_then(|o| o.pace.as_mut().zip(o.fps)) {
             Some((pace, fps)) => {
                 let due = pace.start + Duration::from_secs_f64(pace.given as f64 / fps);
@@ -268,6 +282,11 @@ impl StreamSource {
         self.number += 1;
         Ok(Next::Frame(frame))
     }
+}
+
+/// Beginning anew what gives nothing would only keep a processor busy.
+fn fruitless(what: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Image, format!("{what}: {why}, so it is not repeated: look at the warnings before"))
 }
 
 fn y_fps(open: &Open) -> Option<f64> {
@@ -289,7 +308,7 @@ impl Source for StreamSource {
             _ => None,
         };
         let pace = o.pace.unwrap_or(false).then(|| Pace { start: monotonic(), given: 0 });
-        self.open = Some(Open { feed, parser, head: Vec::new(), fps: o.fps, pace });
+        self.open = Some(Open { feed, parser, head: Vec::new(), fps: o.fps, pace, round: 0 });
         // A stream whose first bytes are still to come is open all the same.
         self.recognise(deadline)?;
         if let Some(gst) = &mut self.gst {
@@ -358,6 +377,8 @@ pub struct PictureSource {
     pool: Arc<Pool>,
     pace: Pace,
     number: u64,
+    /// Pictures read since the folder's first one.
+    round: u64,
 }
 
 impl fmt::Debug for PictureSource {
@@ -383,6 +404,7 @@ impl PictureSource {
             pool: Pool::new(uri.options().buffers.unwrap_or(StreamSource::BUFFERS) as usize),
             pace: Pace { start: Duration::ZERO, given: 0 },
             number: 0,
+            round: 0,
         })
     }
 }
@@ -417,7 +439,7 @@ impl Source for PictureSource {
                 ),
             ));
         }
-        self.at = 0;
+        (self.at, self.round) = (0, 0);
         self.pace = Pace { start: monotonic(), given: 0 };
         let fps = self.options.pace.unwrap_or(false).then(|| self.options.fps.unwrap_or(30.0));
         Ok(Opened { format: None, fps, note: format!("{} pictures", self.files.len()) })
@@ -429,7 +451,11 @@ impl Source for PictureSource {
             if !self.options.repeat || self.files.is_empty() {
                 return Ok(Next::End);
             }
-            self.at = 0;
+            if self.round == 0 {
+                let place = self.place.display().to_string();
+                return Err(fruitless(&place, "none of its pictures can be read"));
+            }
+            (self.at, self.round) = (0, 0);
             return Ok(Next::Busy);
         };
         if self.options.pace.unwrap_or(false) {
@@ -459,6 +485,7 @@ impl Source for PictureSource {
         *lease.bytes_mut() = image.into_data();
         let mut frame = Frame::owned(format, lease, monotonic())?;
         frame.sequence = self.number - 1;
+        self.round += 1;
         Ok(Next::Frame(frame))
     }
 

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use saltica_tensor::PixelFormat;
+use saltica_vision::JpegScanner;
 
 use super::feed::{Feed, Filled};
 use crate::frame::{FrameFormat, Lease, Pool};
 use crate::source::DropReason;
 use crate::source::jpeg::{self, Decoder};
+use crate::source::options::RATES;
 use crate::{Error, ErrorKind, Result};
 
 /// What came of parsing.
@@ -37,6 +39,20 @@ pub(crate) enum Parser {
 
 /// No JPEG of a camera is as large.
 const MOST_JPEG: usize = 64 << 20;
+
+/// Frames per second as a header says them; a zero in them means that they are not known.
+fn rate(n: u32, d: u32) -> Result<Option<f64>> {
+    let fps = f64::from(n) / f64::from(d);
+    match fps {
+        _ if n == 0 || d == 0 => Ok(None),
+        fps if RATES.contains(&fps) => Ok(Some(fps)),
+        fps => Err(bad(format!(
+            "a rate of {fps:.3e} frames a second ({n}:{d}) found, {} to {} expected",
+            RATES.start(),
+            RATES.end()
+        ))),
+    }
+}
 
 fn bad(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Image, what)
@@ -214,7 +230,12 @@ impl Y4m {
                 Some('F') => {
                     let ratio =
                         value.split_once(':').and_then(|(n, d)| Some((n.parse().ok()?, d.parse().ok()?)));
-                    self.fps = ratio.map(|(n, d): (f64, f64)| n / d).filter(|f| f.is_finite() && *f > 0.0);
+                    let Some((n, d)) = ratio else {
+                        return Err(bad(format!(
+                            "'{word}' in the YUV4MPEG2 header is no rate: two whole numbers expected, such as F30:1"
+                        )));
+                    };
+                    self.fps = rate(n, d)?;
                 }
                 Some('I') if !matches!(value, "p" | "?") => {
                     log::warn!("the stream is interlaced ('{word}'): its frames are used as they are");
@@ -290,6 +311,8 @@ pub(crate) struct Jpegs {
     /// Bytes that are in use of `bytes`.
     filled: usize,
     ended: bool,
+    /// Where the search for the first picture's end stands.
+    scanner: JpegScanner,
     decoder: Decoder,
 }
 
@@ -305,7 +328,7 @@ impl Jpegs {
                 None => self.consume(self.filled.saturating_sub(2)),
             }
             if start.is_some() {
-                let scan = saltica_vision::scan_jpeg(&self.bytes[..self.filled]);
+                let scan = self.scanner.scan(&self.bytes[..self.filled]);
                 if let Some(at) = scan.restart {
                     self.consume(at);
                     return Ok(Parsed::Dropped(DropReason::NoEndMarker));
@@ -327,7 +350,7 @@ impl Jpegs {
             }
             if self.ended {
                 let rest = start.is_some();
-                self.filled = 0;
+                self.consume(self.filled);
                 return Ok(if rest { Parsed::Dropped(DropReason::NoEndMarker) } else { Parsed::End });
             }
             const CHUNK: usize = 64 << 10;
@@ -343,8 +366,11 @@ impl Jpegs {
     }
 
     fn consume(&mut self, n: usize) {
-        self.bytes.copy_within(n..self.filled, 0);
-        self.filled -= n;
+        if n > 0 {
+            self.bytes.copy_within(n..self.filled, 0);
+            self.filled -= n;
+            self.scanner = JpegScanner::default();
+        }
     }
 }
 
@@ -400,8 +426,11 @@ impl Avi {
         }
         // dwScale and dwRate.
         let (scale, rate) = (self.word(20), self.word(24));
-        if scale > 0 && rate > 0 {
-            self.fps = Some(f64::from(rate) / f64::from(scale));
+        // Recorders write odd ones, and pictures are of use without.
+        match self::rate(rate, scale) {
+            Ok(Some(fps)) => self.fps = Some(fps),
+            Ok(None) => {}
+            Err(e) => log::warn!("the AVI's header: {e}"),
         }
         self.video = Some([b'0' + number / 10 % 10, b'0' + number % 10]);
         Ok(())
@@ -427,7 +456,7 @@ impl Avi {
                     let picture =
                         self.video.is_some_and(|v| code[..2] == v && matches!(&code[2..], b"dc" | b"db"));
                     if picture && size as usize > MOST_JPEG {
-                        self.doing = Doing::Skip(u64::from(size));
+                        self.doing = Doing::Skip(u64::from(size) + u64::from(size % 2));
                         return Ok(Parsed::Dropped(DropReason::WrongSize));
                     }
                     if picture || (matches!(&code, b"strh" | b"avih") && size < 4096) {
@@ -480,7 +509,7 @@ impl Avi {
                     match &code {
                         b"avih" => {
                             let us = self.word(0);
-                            self.fps = (us > 0).then(|| 1e6 / f64::from(us));
+                            self.fps = rate(1_000_000, us).unwrap_or_default();
                         }
                         b"strh" => self.stream()?,
                         _ => self.doing = Doing::Picture,

@@ -115,6 +115,11 @@ fn damaged_y4m_is_named_for_what_it_is() {
         ("YUV4MPEG2 W6 Hx\n", ErrorKind::Image),
         ("YUV4MPEG2 W99999999 H4\n", ErrorKind::Value),
         ("YUV4MPEG2 W6 H4", ErrorKind::Image),
+        ("YUV4MPEG2 W6 H4 F1:1e300\n", ErrorKind::Image),
+        ("YUV4MPEG2 W6 H4 F1:4294967295\n", ErrorKind::Image),
+        ("YUV4MPEG2 W6 H4 F4294967295:1\n", ErrorKind::Image),
+        ("YUV4MPEG2 W6 H4 F-1:1\n", ErrorKind::Image),
+        ("YUV4MPEG2 W6 H4 F25\n", ErrorKind::Image),
         (&format!("YUV4MPEG2 {}", "X".repeat(5000)), ErrorKind::Image),
     ] {
         let path = f.file("bad.y4m", header.as_bytes());
@@ -411,8 +416,138 @@ fn other_videos_come_through_ffmpeg() {
         }
     }
     assert_eq!(frames, 7);
+    let mut s = SourceUri::parse(&format!("{}?loop=on", path.display().to_string().replace('?', "%3f")))
+        .unwrap()
+        .source()
+        .unwrap();
+    s.open(Duration::from_secs(10)).unwrap();
+    let got = rest(s.as_mut(), 16);
+    assert!(got.len() == 16 && got.iter().all(|g| matches!(g, Got::Frame(_))), "{got:?}");
     // What is no video at all: ffmpeg's own words, with an end.
     let path = f.file("noise.bin", &[9u8; 3000]);
     let got = all(&path);
     assert!(matches!(got[..], [Got::Failed(ErrorKind::Io)] | [Got::Failed(ErrorKind::Image)]), "{got:?}");
+}
+
+#[test]
+fn rates_are_bounded_and_the_range_is_named() {
+    let f = Folder::new();
+    let path = f.file("a.y4m", b"YUV4MPEG2 W6 H4 F1:100000\n");
+    let e = SourceUri::parse(&path).unwrap().source().unwrap().open(WAIT).unwrap_err().to_string();
+    assert!(e.contains("1.000e-5") && e.contains("0.001 to 1000"), "{e}");
+    // Unknown is no mistake.
+    let path = f.file("b.y4m", b"YUV4MPEG2 W6 H4 F0:0\nFRAME\n");
+    assert_eq!(SourceUri::parse(&path).unwrap().source().unwrap().open(WAIT).unwrap().fps, None);
+    for fps in ["1e-300", "0", "-1", "nan", "inf", "1001"] {
+        let e = SourceUri::parse(&format!("{path}?pace=on&fps={fps}")).unwrap_err().to_string();
+        assert!(e.contains("from 0.001 to 1000"), "{fps}: {e}");
+    }
+    // An AVI's pictures are of use whatever its header says. dwRate and dwScale stand behind `vids`.
+    let mut avi = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/clip.avi")).unwrap();
+    let at = avi.windows(4).position(|w| w == b"vids").unwrap();
+    avi[at + 20..at + 28].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0]);
+    let path = f.file("odd.avi", &avi);
+    let got = all(&format!("file:{path}?pace=on"));
+    assert_eq!(got.iter().filter(|g| matches!(g, Got::Frame(_))).count(), 5, "{got:?}");
+}
+
+#[test]
+fn a_picture_too_large_of_odd_size_is_skipped_with_its_padding() {
+    let whole = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/clip.avi")).unwrap();
+    let movi = whole.windows(4).position(|w| w == b"movi").unwrap() + 4;
+    let size = (64u32 << 20) + 1;
+    let f = Folder::new();
+    let path = f.file("large.avi", &whole[..movi]);
+    // A file with a hole takes no room.
+    let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"00dc").unwrap();
+    file.write_all(&size.to_le_bytes()).unwrap();
+    let end = file.metadata().unwrap().len() + u64::from(size) + 1;
+    file.set_len(end).unwrap();
+    file.write_all(&whole[movi..]).unwrap();
+    let got = all(&path);
+    assert_eq!(got[0], Got::Dropped(DropReason::WrongSize));
+    assert_eq!(got.iter().filter(|g| matches!(g, Got::Frame(_))).count(), 5, "{got:?}");
+}
+
+/// A picture in pieces of a few bytes: what was looked at is not looked at again, and what is found is the same.
+#[test]
+fn jpegs_may_come_in_drops() {
+    let f = Folder::new();
+    let path = f.0.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let mut s = SourceUri::parse(&format!("pipe:{}", path.display())).unwrap().source().unwrap();
+    s.open(Duration::from_millis(10)).unwrap();
+    let mut bytes = jpeg(32, 16, 60);
+    bytes.extend(b"text in between");
+    let second = jpeg(32, 16, 120);
+    bytes.extend(&second[..second.len() - 30]);
+    bytes.extend(jpeg(32, 16, 180));
+    let writer = std::thread::spawn(move || {
+        let mut pipe = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        for piece in bytes.chunks(13) {
+            pipe.write_all(piece).unwrap();
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    });
+    let got = rest(s.as_mut(), 99);
+    writer.join().unwrap();
+    assert!(
+        matches!(
+            got[..],
+            [
+                Got::Frame(_),
+                Got::Dropped(DropReason::NoEndMarker),
+                Got::Frame(_),
+                Got::Failed(ErrorKind::Gone)
+            ]
+        ),
+        "{got:?}"
+    );
+}
+
+#[test]
+fn what_gives_nothing_is_not_repeated_for_ever() {
+    let f = Folder::new();
+    f.file("a.png", b"no picture");
+    f.file("b.jpg", b"neither");
+    let dir = f.0.path().display().to_string();
+    let (unreadable, failed) = (Got::Dropped(DropReason::Unreadable), Got::Failed(ErrorKind::Image));
+    assert_eq!(
+        all(&format!("dir:{dir}?loop=on")),
+        [unreadable, Got::Dropped(DropReason::Unreadable), failed]
+    );
+    let cut = &jpeg(32, 16, 60)[..300];
+    let path = f.file("cut.mjpg", cut);
+    let got = all(&format!("file:{path}?loop=on"));
+    assert_eq!(got, [Got::Dropped(DropReason::NoEndMarker), Got::Failed(ErrorKind::Image)]);
+    // One that can be read is enough.
+    f.file("c.jpg", &jpeg(16, 16, 9));
+    let mut s = SourceUri::parse(&format!("dir:{dir}?loop=on")).unwrap().source().unwrap();
+    s.open(WAIT).unwrap();
+    let got = rest(s.as_mut(), 9);
+    assert_eq!(got.iter().filter(|g| matches!(g, Got::Frame(_))).count(), 3, "{got:?}");
+}
+
+#[test]
+fn how_a_command_ended_is_said_as_it_was() {
+    let said = |command: &str| {
+        let mut s = SourceUri::parse(&format!("pipe:exec:{command}")).unwrap().source().unwrap();
+        let opened = s.open(WAIT).map(|_| ());
+        let end = opened.and_then(|()| {
+            loop {
+                match s.next(WAIT) {
+                    Ok(Next::Nothing) => {}
+                    Ok(_) => break Ok(()),
+                    Err(e) => break Err(e),
+                }
+            }
+        });
+        end.map_err(|e| e.to_string())
+    };
+    assert_eq!(said("true"), Ok(()));
+    assert_eq!(said("exit 3"), Err("the command ended with exit status: 3".into()));
+    assert_eq!(said("kill -9 $$"), Err("the command ended with signal: 9 (SIGKILL)".into()));
+    let e = said("exec >&-; echo busy >&2; exec sleep 1000").unwrap_err();
+    assert_eq!(e, "the command closed its output, but has not ended: busy");
 }
