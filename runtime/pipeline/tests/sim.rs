@@ -216,6 +216,31 @@ fn noise_has_the_strength_asked_for() {
     assert_ne!(b.rgb, c.rgb);
 }
 
+/// What stands still is drawn once and kept: the lights must change, and come back, all the same.
+#[test]
+fn frames_do_not_depend_on_those_drawn_before() {
+    for uri in [
+        "sim:street?seed=5&size=320x180&light=day",
+        "sim:crowded?seed=8&size=320x180&blur=0.6&light=night",
+        "sim:crowded?seed=9&size=320x180&weather=rain&shake=3",
+    ] {
+        let spec = SimSpec::parse(uri).unwrap();
+        let mut sim = Sim::open(&spec).unwrap();
+        let (mut a, mut b) = (FrameBuf::default(), FrameBuf::default());
+        // A traffic light's period is 18 to 26 s.
+        for n in (0..900).step_by(75).chain([0, 300, 150]) {
+            let truth = sim.frame(n, &mut a).unwrap().clone();
+            let mut fresh = Sim::open(&spec).unwrap();
+            assert_eq!(fresh.frame(n, &mut b).unwrap(), &truth, "{uri} frame {n}");
+            assert!(a.rgb == b.rgb, "{uri} frame {n}");
+        }
+        let mut copy = sim.clone();
+        copy.frame(75, &mut a).unwrap();
+        sim.frame(75, &mut b).unwrap();
+        assert!(a.rgb == b.rgb, "{uri}: a clone");
+    }
+}
+
 #[test]
 fn a_coco_set_is_complete() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::camera::Camera;
 use super::effects::{self, Noise, Sheet};
 use super::index;
+use super::kept::Kept;
 use super::maths::{V3, lerp, mix, v3};
 use super::mesh::{Mesh, Xf};
 use super::order::{self, Ground};
@@ -47,12 +48,16 @@ pub struct Sim {
     /// Props that stand before the object at hand.
     screens: Vec<u32>,
     sheet: Sheet,
+    /// Pictures of the objects that stand still, in the street's order; none before a camera that shakes.
+    kept: Vec<Kept>,
 }
 
 /// An actor in view, on its way into the picture.
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
     actor: Actor,
+    /// Its place among all actors, of which those that stand still come first.
+    place: usize,
     pose: Xf,
     second: usize,
     depth: f32,
@@ -63,7 +68,8 @@ struct Drawn {
 }
 
 impl Sim {
-    /// Prepares a scene: lays out the street and draws its backdrop (some tenths of a second at 1280x720).
+    /// Prepares a scene: lays out the street and draws its backdrop on all cores (tenths of a second at 1280x720, seconds
+    /// at 7680x4320).
     ///
     /// # Errors
     /// [`ErrorKind::Value`](crate::ErrorKind::Value) when a value of `spec` is out of range.
@@ -89,7 +95,11 @@ impl Sim {
             order: Vec::with_capacity(n + 8),
             screens: Vec::new(),
             sheet: Sheet::default(),
+            kept: Vec::new(),
         };
+        if spec.shake == 0 {
+            sim.kept.resize(sim.scene.street.still.len(), Kept::default());
+        }
         sim.screens.reserve(sim.scene.occluders.len());
         if spec.blur > 0.0 {
             sim.sheet.reserve(w, h);
@@ -214,7 +224,7 @@ impl Sim {
         world::actors(&scene.street, self.spec.seed, n, self.spec.fps, &mut self.actors);
         world::actors(&scene.street, self.spec.seed, n + 1, self.spec.fps, &mut self.later);
         self.drawn.clear();
-        for (a, b) in self.actors.iter().zip(&self.later) {
+        for (place, (a, b)) in self.actors.iter().zip(&self.later).enumerate() {
             let middle = |a: &Actor| a.pos + v3(0.0, a.height * 0.5, 0.0);
             let v = camera.view(middle(a));
             let radius = (a.footprint.0 * a.footprint.0 + a.footprint.1 * a.footprint.1 + 3.0).sqrt();
@@ -240,6 +250,7 @@ impl Sim {
             let (pose, second) = scene::build(mesh, a, scene.light.lamps_on(), segs);
             self.drawn.push(Drawn {
                 actor: *a,
+                place,
                 pose,
                 second,
                 depth: v.z,
@@ -260,9 +271,28 @@ impl Sim {
         origin: usize,
         rgb: &mut [u8],
     ) {
-        let Sim { spec, drawn, meshes, tile, owner, grounds, screens, sheet, .. } = self;
+        let Sim { spec, drawn, meshes, tile, owner, grounds, screens, sheet, kept, .. } = self;
         let d = &mut drawn[id];
         let mesh = &meshes[id];
+        let width = spec.width;
+        let mut finish = |row: &Row<'_>| {
+            scene::composite(rgb, width, row);
+            let at = row.y as usize * width + row.x as usize;
+            // Owners: two numbers an actor, for a bicycle and its rider.
+            for (o, p) in owner[at..at + row.who.len()].iter_mut().zip(row.who.iter()) {
+                *o = if *p != 0 { (2 * id) as u8 + *p } else { *o };
+            }
+        };
+        let mut keep = kept.get_mut(d.place);
+        if let Some(kept) = &mut keep {
+            if kept.holds(d.actor.state) {
+                // An open shutter does not smear what stands still.
+                kept.rows().for_each(|row| finish(&row));
+                (d.truncation, d.cover) = (kept.truncation, kept.cover);
+                return;
+            }
+            kept.start(d.actor.state);
+        }
         if !tile.place(mesh, camera, frame, d.second) {
             return;
         }
@@ -274,21 +304,15 @@ impl Sim {
             }
         }
         let hiding = Hiding { scene, screens, shake, depth: d.depth, origin };
-        let width = spec.width;
-        let mut finish = |row: &Row<'_>| {
-            scene::composite(rgb, width, row);
-            let at = row.y as usize * width + row.x as usize;
-            // Owners: two numbers an actor, for a bicycle and its rider.
-            for (o, p) in owner[at..at + row.who.len()].iter_mut().zip(row.who.iter()) {
-                *o = if *p != 0 { (2 * id) as u8 + *p } else { *o };
-            }
-        };
-        let blurred = spec.blur > 0.0;
+        let blurred = spec.blur > 0.0 && keep.is_none();
         if blurred {
             sheet.start(tile.rect);
         }
         tile.draw(mesh, camera, &scene.light, reach, |mut row| {
             hiding.hide(&mut row);
+            if let Some(kept) = &mut keep {
+                kept.put(&row);
+            }
             if blurred {
                 sheet.put(&row);
             } else {
@@ -306,6 +330,9 @@ impl Sim {
         } else {
             [tile.cover(0), tile.cover(1)]
         };
+        if let Some(kept) = keep {
+            (kept.truncation, kept.cover) = (d.truncation, d.cover);
+        }
     }
 
     fn halos(&self, scene: &Scene, camera: &Camera, frame: &Rect, origin: usize, rgb: &mut [u8]) {

@@ -22,6 +22,7 @@ mod effects;
 mod facade;
 mod frame;
 mod index;
+mod kept;
 mod light;
 mod maths;
 mod mesh;
