@@ -34,7 +34,11 @@ impl CudaBackend {
     pub fn open(options: Options) -> Result<CudaBackend> {
         let gpu = Gpu::open(options.device, options.memory)?;
         let a = gpu.device.attributes();
-        let target = Target { arch: a.arch(), multiprocessors: a.multiprocessors.max(1) as u32 };
+        let target = Target {
+            arch: gpu.arch,
+            multiprocessors: a.multiprocessors.max(1) as u32,
+            shared: u32::try_from(a.shared_per_block).unwrap_or(u32::MAX),
+        };
         let lowering =
             Lowering { target, precision: options.precision, weights: Cache::default(), tuned: Tuned::of(a) };
         Ok(CudaBackend { lowering, gpu: Some(Arc::new(gpu)) })

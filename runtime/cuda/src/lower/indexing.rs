@@ -33,6 +33,7 @@ fn part(a: &Arg, layout: Layout, offset: usize) -> Arg {
         dtype: a.dtype,
         layout,
         offset: a.offset + offset * a.dtype.size(),
+        owned: false,
     }
 }
 
@@ -367,11 +368,11 @@ pub(super) fn split(low: &Lowering, op: &Split, step: &StepDesc<'_>) -> Result<D
     let x = Arg::input(low, step, 0)?;
     let axis = axis_of(step, op.axis, x.layout.shape().rank())?;
     let (mut start, mut launches) = (0, Vec::new());
-    for (o, ((dtype, layout), offset)) in step.outputs.iter().zip(&step.offsets).enumerate() {
-        let len = layout.shape()[axis];
+    for o in 0..step.outputs.len() {
+        let y = Arg::output_of(step, o)?;
+        let len = y.layout.shape()[axis];
         let (from, skipped) =
             x.layout.sliced(axis, start, len, 1).map_err(|e| unsupported(step, &e.to_string()))?;
-        let y = Arg { ptr: Ptr::Output(o, 0), dtype: *dtype, layout: *layout, offset: *offset };
         launches.extend(copy(&part(&x, from, skipped), &y)?);
         start += len;
     }
