@@ -62,8 +62,9 @@ impl CudaBackend {
         self.gpu.as_ref().map(|g| &g.placement)
     }
 
-    /// Measures the ways to do each convolution of a model at these shapes, and keeps the fastest for plans to come: of one
-    /// picture any way, of more the ways that give the same numbers as one picture's. Tune for one picture first.
+    /// Measures the ways to do each convolution of a model at these shapes, and keeps the best for plans to come: of one picture
+    /// the fastest, where an order of sums that suits many pictures badly counts as slower by as much; of more the fastest of
+    /// those that give the same numbers as one picture's. Tune for one picture first.
     pub fn tune(&self, model: &Model, bindings: &Bindings) -> saltica_core::Result<Vec<TunedStep>> {
         let Some(gpu) = &self.gpu else {
             return Err(Error::new(ErrorKind::NoDevice, "a device that is not here cannot be tuned").into());

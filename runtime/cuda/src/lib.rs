@@ -25,7 +25,7 @@
 //!
 //! # Results
 //!
-//! do not depend on the batch: the order of each sum is chosen for one picture, tiles for the batch. They may differ between
+//! do not depend on the batch: the order of each sum suits one picture and many, tiles are chosen for the batch. They may differ between
 //! devices and after tuning, by the rounding of f32 sums. 8-bit convolutions are exact everywhere.
 //!
 //! # Environment

@@ -208,6 +208,12 @@ pub(super) fn copy(x: &Arg, y: &Arg) -> Result<Vec<Launch>> {
         return Ok(launches);
     }
     let (walk, size) = grouped(walk, x.dtype.size(), [x.offset, y.offset]);
+    launches.push(strided(&walk, size, &x.ptr, &y.ptr)?);
+    Ok(launches)
+}
+
+/// One launch that copies pieces of `size` bytes, one for each place of the walk; its strides are x's and y's.
+pub(super) fn strided(walk: &Walk, size: usize, x: &Ptr, y: &Ptr) -> Result<Launch> {
     let p = params::Copy {
         dims: walk.six()?,
         sx: walk.six_strides(0)?,
@@ -215,17 +221,16 @@ pub(super) fn copy(x: &Arg, y: &Arg) -> Result<Vec<Launch>> {
         count: int(walk.count())?,
         ..Default::default()
     };
-    launches.push(
-        Launch::new("move", format!("copy_b{size}"), [blocks(walk.count(), 256)?, 1, 1], 256, &p)
-            .at(offset_of!(params::Copy, x), x.ptr.clone())
-            .at(offset_of!(params::Copy, y), y.ptr.clone()),
-    );
-    Ok(launches)
+    Ok(Launch::new("move", format!("copy_b{size}"), [blocks(walk.count(), 256)?, 1, 1], 256, &p)
+        .at(offset_of!(params::Copy, x), x.clone())
+        .at(offset_of!(params::Copy, y), y.clone()))
 }
 
+/// Bytes that a thread moves at once where it can.
+pub(super) const PIECE: usize = 16;
+
 /// The walk in pieces of 16 bytes, if both sides lie in rows that keep them aligned; and the size of a piece.
-fn grouped(walk: Walk, size: usize, offsets: [usize; 2]) -> (Walk, usize) {
-    const PIECE: usize = 16;
+pub(super) fn grouped(walk: Walk, size: usize, offsets: [usize; 2]) -> (Walk, usize) {
     let (n, last) = (PIECE / size, walk.dims.len().wrapping_sub(1));
     let fits = !walk.dims.is_empty()
         && walk.dims[last].is_multiple_of(n)

@@ -158,3 +158,41 @@ fn sums_go_in_one_order_whatever_the_batch_and_none_is_bad_for_many() {
         assert!(one.handicap < 1.5, "{c} to {o} at {side}, {k}x{k}: {} {}", one.label, one.handicap);
     }
 }
+
+#[test]
+fn pixels_are_repeated_sixteen_bytes_at_a_time() {
+    for (mode, factor, label) in [
+        ("nearest", 2.0f32, "repeat f16"),
+        ("nearest", 3.0, "repeat f16"),
+        ("nearest", 1.5, "resize f16"),
+        ("linear", 2.0, "resize f16"),
+    ] {
+        let scales = Tensor::from_slice(&[4], &[1.0, 1.0, factor, factor]).unwrap();
+        let weights =
+            |o: usize, c: usize| Tensor::zeros(DType::F32, Shape::new(&[o, c, 1, 1]).unwrap()).unwrap();
+        let attrs = [
+            ("mode", Attr::String(mode.into())),
+            ("coordinate_transformation_mode", Attr::String("asymmetric".into())),
+            ("nearest_mode", Attr::String("floor".into())),
+        ];
+        let graph = ModelBuilder::new(17)
+            .input("x", DType::F32, &[2.into(), 8.into(), 6.into(), 6.into()])
+            .initializer("w", &weights(16, 8))
+            .initializer("w2", &weights(8, 16))
+            .initializer("scales", &scales)
+            .node("Conv", &["x", "w"], &["a"], &[])
+            .node("Resize", &["a", "", "scales"], &["b"], &attrs)
+            .node("Conv", &["b", "w2"], &["y"], &[])
+            .output("y", DType::F32)
+            .graph()
+            .unwrap();
+        let schedule = schedule(graph, Target::of(87, 8), Precision::F16);
+        let step = schedule.steps.iter().find(|s| s.op == "Resize").unwrap();
+        assert_eq!(step.kernel.label, label, "{mode} {factor}");
+        // Every byte of the output is written, and all that is read was.
+        assert_eq!(faults(&schedule), Vec::<String>::new(), "{mode} {factor}");
+        if label.starts_with("repeat") {
+            assert_eq!(step.kernel.launches[0].kernel, "copy_b16");
+        }
+    }
+}
