@@ -25,14 +25,14 @@
 //!
 //! # Results
 //!
-//! do not depend on the batch: the order of each sum suits one picture and many, tiles are chosen for the batch. They may differ between
-//! devices and after tuning, by the rounding of f32 sums. 8-bit convolutions are exact everywhere.
+//! do not depend on the batch: the order of each sum suits one picture and many, tiles are chosen for the batch. They may
+//! differ between devices and after tuning, by the rounding of f32 sums. 8-bit convolutions are exact everywhere.
 //!
 //! # Environment
 //!
-//! `SALTICA_KERNELS` names a folder of compiled kernels; `SALTICA_CUDA_ARCH=72` takes the kernels of an older device, as PTX;
-//! `SALTICA_CUDA_OVERLAP=0` launches each kernel after the one before
-//! has ended (sm_90 and later start early otherwise), for tools that look for races.
+//! `SALTICA_KERNELS` names a folder of compiled kernels; `SALTICA_CUDA_ARCH=72` takes those of an older device, as PTX;
+//! `SALTICA_CUDA_OVERLAP=0` launches each kernel after the one before has ended (sm_90 and later start early otherwise), for
+//! tools that look for races.
 
 mod backend;
 mod catalogue;

@@ -60,14 +60,14 @@ impl Tiled<'_> {
         [batch * n(p.oh) * n(p.ow), n(p.cout), n(p.kh) * n(p.kw) * n(p.cin)]
     }
 
-    /// Whether a variant takes these sizes.
-    fn takes(&self, v: &Variant) -> bool {
+    /// Whether a variant takes these sizes, of one picture or of all.
+    fn takes(&self, v: &Variant, one: bool) -> bool {
         let p = &self.params;
         let one_chunk = is_stream(v) || is_patch(v) && v.name.ends_with("_one");
         let rows = p.wd * p.x_pix;
         // Pictures that follow each other without gaps, as one matrix.
-        let one_matrix =
-            p.x_row == rows && (p.batch == 1 || p.x_img == p.h * rows && p.y_img == p.oh * p.ow * p.y_pix);
+        let one_matrix = p.x_row == rows
+            && (one || p.batch == 1 || p.x_img == p.h * rows && p.y_img == p.oh * p.ow * p.y_pix);
         let chunk = if v.family().ends_with("i8") { 16 } else { 8 };
         let whole = self.aligned && [p.y_pix, p.cout].iter().all(|n| n % chunk == 0) && p.res_mode == 0;
         // Floats of the other width are not among what streaming kernels write.
@@ -75,12 +75,18 @@ impl Tiled<'_> {
         (!one_chunk || p.cin as usize <= v.tile[2]) && (!is_stream(v) || one_matrix && whole && same_width)
     }
 
-    /// Ways to do it, best first by the model, for so many pictures.
-    fn ways(&self, low: &Lowering, batch: usize) -> Vec<Way> {
+    /// Ways to do it, best first by the model.
+    fn ways(&self, low: &Lowering) -> Vec<Way> {
+        self.ways_for(low, self.params.batch.max(1) as usize, false)
+    }
+
+    /// Ways to do so many such pictures, best first by the model; with `one`, wherever the pictures of this batch lie: what is
+    /// the same for every batch.
+    fn ways_for(&self, low: &Lowering, batch: usize, one: bool) -> Vec<Way> {
         let size = self.size(batch);
         let mut ways = Vec::new();
         let fits = |v: &&Variant| v.shared <= low.target.shared;
-        let can = |v: &&Variant| self.families.contains(&v.family()) && self.takes(v);
+        let can = |v: &&Variant| self.families.contains(&v.family()) && self.takes(v, one);
         for v in variants().iter().filter(fits).filter(can) {
             for splits in [1, 2, 3, 4, 6, 8] {
                 if splits == 1 || v.parts > 1 && splits * 2 <= size[2].div_ceil(v.tile[2]) {
@@ -121,7 +127,7 @@ impl Tiled<'_> {
     fn of_many(&self, low: &Lowering) -> Vec<(Order, f64)> {
         const MANY: usize = 32;
         let mut orders: Vec<(Order, f64)> = Vec::new();
-        let ways = self.ways(low, MANY);
+        let ways = self.ways_for(low, MANY, true);
         let best = ways.first().map_or(1.0, |w| w.0);
         for (cost, v, splits) in ways {
             let order = Order::of(v, splits);
@@ -156,12 +162,12 @@ impl Tiled<'_> {
             }
             ways
         };
-        let mut one = self.ways(low, 1);
+        let mut one = self.ways_for(low, 1, true);
         one.iter_mut().for_each(|(cost, v, splits)| *cost *= handicap(v, *splits));
         one.sort_by(|a, b| a.0.total_cmp(&b.0));
         let one = tuned_first(one, 1);
         let order = one.first().map(|(_, v, splits)| Order::of(v, *splits))?;
-        let ways = if batch == 1 { one } else { tuned_first(self.ways(low, batch), batch) };
+        let ways = if batch == 1 { one } else { tuned_first(self.ways(low), batch) };
         let same = |v: &Variant, splits: usize| self.exact || Order::of(v, splits) == order;
         let make = |(_, v, splits): &Way| {
             let mut made = self.launch(low, v, *splits, finish)?;
