@@ -1,4 +1,5 @@
-//! Lists the kernels' sources, and embeds what `cargo xtask kernels` made of them, if it was made of these very sources.
+//! Lists the kernels' sources, and embeds what `cargo xtask kernels` made of them, if it was made of these very sources and
+//! `SALTICA_EMBED` is not 0 (programs then look for them in a folder).
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -8,6 +9,8 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("kernels");
     println!("cargo:rerun-if-changed=kernels");
+    println!("cargo:rerun-if-env-changed=SALTICA_EMBED");
+    let wanted = env::var("SALTICA_EMBED").map_or(true, |v| v != "0");
     let mut names: Vec<String> = fs::read_dir(&root)?
         .filter_map(|e| e.ok()?.file_name().into_string().ok())
         .filter(|n| n.ends_with(".cu") || n.ends_with(".cuh"))
@@ -27,6 +30,7 @@ fn main() -> io::Result<()> {
     let built = root.join("built");
     let mut images = String::new();
     let why = match fs::read_to_string(built.join("manifest.tsv")) {
+        _ if !wanted => Some("it was built with SALTICA_EMBED=0"),
         Err(_) => Some("the build found none in runtime/cuda/kernels/built"),
         Ok(list) if list.lines().next() != Some(&format!("# sources {hash}")) => {
             Some("those in runtime/cuda/kernels/built were made of other sources")

@@ -6,6 +6,7 @@
 
 pub mod backends;
 pub mod build;
+pub mod chains;
 pub mod compare;
 pub mod graphs;
 pub mod memory;

@@ -195,6 +195,8 @@ impl Narrower<'_> {
         let half = self.add(&format!("{}.f16", self.graph.value(id).name), DType::F16)?;
         self.cast(id, half, DType::F16);
         self.narrow.insert(id, half);
+        // It was f32 and stays so for readers that want that: a graph input is made by nobody else.
+        self.wide.insert(id, id);
         Ok(half)
     }
 }

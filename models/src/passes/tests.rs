@@ -541,6 +541,21 @@ fn f16_reaches_up_to_the_last_convolution_and_no_further() {
 }
 
 #[test]
+fn an_input_may_be_read_in_both_widths() {
+    let mut b = Build::new();
+    let x = b.input("x", &["1", "2", "2", "2"]);
+    let w = b.constant(&[2, 2, 1, 1], &[1.0f32, 0.5, -1.0, 2.0]);
+    // To one channel from f32: stays f32, and comes after the one that is narrowed.
+    let w1 = b.constant(&[1, 2, 1, 1], &[0.5f32, 0.25]);
+    let (many, one) = (b.op(conv(1, 1, 1), &[x, w]), b.op(conv(1, 1, 1), &[x, w1]));
+    let mut graph = b.output(&[many, one]);
+    narrow(&mut graph, &mut Report::default()).unwrap();
+    let dtypes = settled_dtypes(&graph, &[1, 2, 2, 2]);
+    let expected = [("Cast", DType::F16), ("Conv", DType::F16), ("Conv", DType::F32), ("Cast", DType::F32)];
+    assert_eq!(dtypes, expected.map(|(n, d)| (n.to_string(), d)));
+}
+
+#[test]
 fn numbers_that_f16_cannot_hold_keep_their_reader_in_f32() {
     let mut b = Build::new();
     let x = b.input("x", &["1", "2", "2", "2"]);

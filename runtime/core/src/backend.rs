@@ -31,6 +31,8 @@ pub struct Operand<'a> {
     pub layout: Layout,
     /// Bytes from the arena's start to its first element; 0 for a constant.
     pub offset: usize,
+    /// Whether its buffer is its own: elements between its pixels are nobody else's. A part of a wider value owns none.
+    pub owned: bool,
     /// The numbers, if it is a constant: a kernel may pack them and give the original up ([`Compiled::reads`]).
     pub constant: Option<&'a Tensor>,
 }
@@ -48,6 +50,8 @@ pub struct StepDesc<'a> {
     pub outputs: Vec<(DType, Layout)>,
     /// Bytes from the arena's start to each output's first element.
     pub offsets: Vec<usize>,
+    /// Whether each output's buffer is its own, as in [`Operand::owned`]: elements between its pixels may be written.
+    pub owned: Vec<bool>,
 }
 
 /// Which floats a model's graph has when it is planned (the passes that see to it are reported).
@@ -90,6 +94,11 @@ pub trait Compiler {
     fn conv_input(&self, fact: OutFact) -> Option<usize> {
         const FEW: usize = 4;
         fact.shape.get(1).copied().filter(|&c| c > FEW)
+    }
+
+    /// Whether an op's kernel may be told to store f32 where the op's result is f16: its step then has an f32 output.
+    fn stores_wide(&self, _op: &Op) -> bool {
+        false
     }
 
     /// The kernel for a step. Errors name what is missing.

@@ -200,7 +200,7 @@ DEV void direct_float(const ConvParams& p, i32 t) {
     if (p.res_mode == RES_AFTER) v += res;
     store_f32(p.y, (i64)image * p.y_img + pixel * p.y_pix + o, p.out_dtype, v);
 }
-KERNEL __launch_bounds__(256) conv_direct_f16(const __grid_constant__ ConvParams p) { direct_float<false>(p, DT_F16); }
+KERNEL __launch_bounds__(256, 4) conv_direct_f16(const __grid_constant__ ConvParams p) { direct_float<false>(p, DT_F16); }
 KERNEL __launch_bounds__(256) conv_direct_f32(const __grid_constant__ ConvParams p) { direct_float<false>(p, DT_F32); }
 KERNEL __launch_bounds__(256) conv_transpose_f16(const __grid_constant__ ConvParams p) { direct_float<true>(p, DT_F16); }
 KERNEL __launch_bounds__(256) conv_transpose_f32(const __grid_constant__ ConvParams p) { direct_float<true>(p, DT_F32); }

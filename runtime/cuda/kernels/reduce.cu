@@ -253,7 +253,7 @@ DEV u32 rank_of(const TopKParams& p, i64 at) {
 }
 
 // A block of 1024 threads for each row. The rank of the k-th is found eight bits at a time from histograms, what is better than it
-// and the first of its equals are collected and sorted by (rank, index) in shared memory (16 bytes for each of `sorted`
+// and the first of its equals are collected and sorted by (rank, index) in shared memory (8 bytes for each of `sorted`
 // places, the power of two from k on).
 KERNEL __launch_bounds__(1024) top_k(const __grid_constant__ TopKParams p) {
     extern __shared__ __align__(16) unsigned char shared[];

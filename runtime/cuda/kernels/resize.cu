@@ -95,7 +95,7 @@ DEV Taps taps_of(const GridSampleParams& p, f32 v, i32 size) {
     return r;
 }
 
-KERNEL __launch_bounds__(256) grid_sample(const __grid_constant__ GridSampleParams p) {
+KERNEL __launch_bounds__(256, 4) grid_sample(const __grid_constant__ GridSampleParams p) {
     let_next_start();
     wait_previous();
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;

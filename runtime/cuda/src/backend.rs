@@ -34,7 +34,11 @@ impl CudaBackend {
     pub fn open(options: Options) -> Result<CudaBackend> {
         let gpu = Gpu::open(options.device, options.memory)?;
         let a = gpu.device.attributes();
-        let target = Target { arch: a.arch(), multiprocessors: a.multiprocessors.max(1) as u32 };
+        let target = Target {
+            arch: gpu.arch,
+            multiprocessors: a.multiprocessors.max(1) as u32,
+            shared: u32::try_from(a.shared_per_block).unwrap_or(u32::MAX),
+        };
         let lowering =
             Lowering { target, precision: options.precision, weights: Cache::default(), tuned: Tuned::of(a) };
         Ok(CudaBackend { lowering, gpu: Some(Arc::new(gpu)) })
@@ -58,8 +62,9 @@ impl CudaBackend {
         self.gpu.as_ref().map(|g| &g.placement)
     }
 
-    /// Measures the ways to do each convolution of a model at these shapes, and keeps the fastest for plans to come: of one
-    /// picture any way, of more the ways that give the same numbers as one picture's. Tune for one picture first.
+    /// Measures the ways to do each convolution of a model at these shapes, and keeps the best for plans to come: of one picture
+    /// the fastest, where an order of sums that suits many pictures badly counts as slower by as much; of more the fastest of
+    /// those that give the same numbers as one picture's. Tune for one picture first.
     pub fn tune(&self, model: &Model, bindings: &Bindings) -> saltica_core::Result<Vec<TunedStep>> {
         let Some(gpu) = &self.gpu else {
             return Err(Error::new(ErrorKind::NoDevice, "a device that is not here cannot be tuned").into());

@@ -10,9 +10,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// An open device.
 pub(crate) struct Gpu {
     pub(crate) device: Arc<Device>,
+    /// Compute capability that kernels are taken for: the device's, or an older one.
+    pub(crate) arch: u32,
     pub(crate) kernels: Kernels,
     pub(crate) placement: Placement,
     uploading: Mutex<()>,
+}
+
+/// The compute capability that `SALTICA_CUDA_ARCH` names, if it does: kernels of older devices run on newer ones, which is how
+/// they are tested.
+fn older_arch(device: u32) -> Result<u32> {
+    let Some(text) = std::env::var_os("SALTICA_CUDA_ARCH") else { return Ok(device) };
+    let named = text.to_str().and_then(|t| t.parse().ok());
+    named.filter(|arch| (72..=device).contains(arch)).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Kernels,
+            format!("SALTICA_CUDA_ARCH is {text:?}, a compute capability from 72 to {device}, this device's, expected"),
+        )
+    })
 }
 
 /// Bytes of page-locked memory that constants pass through: two halves, one filled while the other is copied.
@@ -22,7 +37,9 @@ impl Gpu {
     pub(crate) fn open(number: usize, memory: MemoryMode) -> Result<Gpu> {
         let device = Device::open(number)?;
         let placement = Placement::choose(device.attributes(), memory);
-        Ok(Gpu { kernels: Kernels::new(device.clone()), device, placement, uploading: Mutex::default() })
+        let arch = older_arch(device.attributes().arch())?;
+        let kernels = Kernels::new(device.clone(), arch);
+        Ok(Gpu { kernels, arch, device, placement, uploading: Mutex::default() })
     }
 
     /// Puts those of the blocks on the device that are not there yet: one allocation for all, filled through a small ring, so

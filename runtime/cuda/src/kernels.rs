@@ -51,14 +51,15 @@ pub fn sha256(bytes: &[u8]) -> String {
 /// Loaded kernels of a device.
 pub(crate) struct Kernels {
     device: Arc<Device>,
+    arch: u32,
     modules: Mutex<HashMap<&'static str, Arc<Module>>>,
     nvrtc: Mutex<Option<Arc<Nvrtc>>>,
     origin: Mutex<Option<String>>,
 }
 
 impl Kernels {
-    pub(crate) fn new(device: Arc<Device>) -> Kernels {
-        Kernels { device, modules: Mutex::default(), nvrtc: Mutex::default(), origin: Mutex::default() }
+    pub(crate) fn new(device: Arc<Device>, arch: u32) -> Kernels {
+        Kernels { device, arch, modules: Mutex::default(), nvrtc: Mutex::default(), origin: Mutex::default() }
     }
 
     /// Where the kernels that are in use came from.
@@ -85,8 +86,10 @@ impl Kernels {
     }
 
     fn image(&self, unit: &'static str) -> Result<(String, Cow<'static, [u8]>)> {
-        let arch = self.device.attributes().arch();
-        let names = [format!("sm_{arch}.cubin"), ptx_name(arch).to_owned()];
+        let arch = self.arch;
+        // Machine code runs on its own architecture alone, PTX on later ones too.
+        let own = (arch == self.device.attributes().arch()).then(|| format!("sm_{arch}.cubin"));
+        let names: Vec<String> = own.into_iter().chain([ptx_name(arch).to_owned()]).collect();
         let mut tried = Vec::new();
         for name in &names {
             if let Some((.., bytes)) = embedded().iter().find(|(u, n, _)| *u == unit && n == name) {
@@ -112,7 +115,8 @@ impl Kernels {
         match self.nvrtc() {
             Ok(nvrtc) => {
                 let ptx_arch = nvrtc.newest_up_to(arch);
-                let how = if ptx_arch == arch { Output::Cubin } else { Output::Ptx };
+                let how =
+                    if ptx_arch == self.device.attributes().arch() { Output::Cubin } else { Output::Ptx };
                 let made = nvrtc.compile(unit, ptx_arch, how)?;
                 return Ok((format!("NVRTC {}", nvrtc.version()), Cow::Owned(made.image)));
             }

@@ -93,11 +93,21 @@ pub(crate) struct DeviceKernel {
     pub(crate) variants: Vec<DeviceKernel>,
     /// What the tuner knows it by, if it has variants.
     pub(crate) signature: Option<String>,
+    /// What the tuner multiplies its time by before it compares: what the way would cost plans that must add up in the same
+    /// order as this one.
+    pub(crate) handicap: f64,
 }
 
 impl DeviceKernel {
     pub(crate) fn new(label: impl Into<String>, launches: Vec<Launch>) -> DeviceKernel {
-        DeviceKernel { label: label.into(), launches, scratch: 0, variants: Vec::new(), signature: None }
+        DeviceKernel {
+            label: label.into(),
+            launches,
+            scratch: 0,
+            variants: Vec::new(),
+            signature: None,
+            handicap: 1.0,
+        }
     }
 
     /// With pointers replaced, in its variants too.

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! * [`CudaBackend`]: opens a device, or plans for one that is not here.
-//! * [`driver`]: the driver, loaded at run time; no call newer than CUDA 11.4 by name, never a panic where it is missing.
+//! * `driver`: the driver, loaded at run time; no call newer than CUDA 11.4 by name, never a panic where it is missing.
 //! * `lower`: one function an op; what has no kernel is an error that lists it, never a silent run on the CPU.
 //! * [`placement`]: which memory holds what, by queried attributes.
 //! * [`kernels`]: where compiled kernels come from; `cargo xtask kernels` makes them without a GPU ([`nvrtc`], [`resources`]).
@@ -25,17 +25,18 @@
 //!
 //! # Results
 //!
-//! do not depend on the batch: the order of each sum is chosen for one picture, tiles for the batch. They may differ between
-//! devices and after tuning, by the rounding of f32 sums. 8-bit convolutions are exact everywhere.
+//! do not depend on the batch: the order of each sum suits one picture and many, tiles are chosen for the batch. They may
+//! differ between devices and after tuning, by the rounding of f32 sums. 8-bit convolutions are exact everywhere.
 //!
 //! # Environment
 //!
-//! `SALTICA_KERNELS` names a folder of compiled kernels; `SALTICA_CUDA_OVERLAP=0` launches each kernel after the one before
-//! has ended (sm_90 and later start early otherwise), for tools that look for races.
+//! `SALTICA_KERNELS` names a folder of compiled kernels; `SALTICA_CUDA_ARCH=72` takes those of an older device, as PTX;
+//! `SALTICA_CUDA_OVERLAP=0` launches each kernel after the one before has ended (sm_90 and later start early otherwise), for
+//! tools that look for races.
 
 mod backend;
 mod catalogue;
-pub mod driver;
+mod driver;
 mod error;
 mod gpu;
 pub mod kernels;
@@ -49,6 +50,7 @@ mod run;
 mod tune;
 mod weights;
 pub use backend::{CudaBackend, Description, Options, TunedStep, describe};
+pub use driver::{Attributes, allocations, version_text};
 pub use error::{Error, ErrorKind};
 pub use lower::Target;
 

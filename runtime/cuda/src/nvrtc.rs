@@ -50,8 +50,22 @@ pub struct Compiled {
 /// The compiler.
 pub struct Nvrtc {
     library: Library,
+    /// What the compiler opens by its name alone when it compiles.
+    _builtins: Vec<Library>,
     version: (i32, i32),
     archs: Vec<u32>,
+}
+
+/// Libraries that lie beside a compiler that was named by its path, and that the loader does not look for there.
+fn builtins(compiler: &Path) -> Vec<Library> {
+    let files = compiler.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+    let paths = files.into_iter().flatten().filter_map(|e| Some(e.ok()?.path()));
+    let named = paths.filter(|p| {
+        let name = p.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        name.starts_with("libnvrtc-builtins.so")
+    });
+    // SAFETY: data and code of NVIDIA's compiler; its initializers are its own.
+    named.filter_map(|p| unsafe { Library::new(p) }.ok()).collect()
 }
 
 impl Nvrtc {
@@ -66,7 +80,12 @@ impl Nvrtc {
             let names: Vec<String> = tries.iter().map(|t| t.display().to_string()).collect();
             Error::new(ErrorKind::Compile, format!("no NVRTC ({} tried)", names.join(", ")))
         })?;
-        let mut nvrtc = Nvrtc { library, version: (0, 0), archs: Vec::new() };
+        let mut nvrtc = Nvrtc {
+            library,
+            _builtins: path.map_or_else(Vec::new, builtins),
+            version: (0, 0),
+            archs: Vec::new(),
+        };
         let (mut major, mut minor) = (0, 0);
         let version: Version = nvrtc.symbol("nvrtcVersion")?;
         // SAFETY: writes two numbers.

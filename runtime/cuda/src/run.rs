@@ -25,18 +25,48 @@ pub(crate) struct Ready {
     argument: Vec<u64>,
 }
 
+/// A way to do a step, for the tuner.
+pub(crate) struct Way {
+    label: String,
+    handicap: f64,
+    launches: Vec<Ready>,
+}
+
 /// Host memory of an input.
 enum Staging {
     Host(HostBuffer),
     Managed(ManagedBuffer),
 }
 
+impl Staging {
+    /// The address that kernels read it at, if they do.
+    fn address(&self) -> Option<u64> {
+        match self {
+            Staging::Host(host) => host.mapped(),
+            Staging::Managed(managed) => Some(managed.address()),
+        }
+    }
+
+    /// Its bytes, once all work that reads them is over.
+    fn bytes(&self) -> Result<&[u8]> {
+        match self {
+            Staging::Host(host) => Ok(host.bytes()),
+            Staging::Managed(managed) => managed.bytes(),
+        }
+    }
+}
+
 struct Input {
     slot: Slot,
     bytes: usize,
     staging: Staging,
-    /// Whether it is copied into the arena before each run.
-    copied: bool,
+}
+
+impl Input {
+    /// Whether it is copied into the arena before each run; else kernels read it where the host wrote it.
+    fn is_copied(&self) -> bool {
+        self.staging.address().is_none()
+    }
 }
 
 struct Output {
@@ -56,6 +86,8 @@ pub(crate) struct DeviceRun {
     outputs: Vec<PlanOutput>,
     host_outputs: Vec<Option<Output>>,
     staged: HostBuffer,
+    /// Inputs that are read in place and whose bytes in the arena no step writes: what follows the steps finds them there.
+    lasting: InPlace,
     tail: Tail,
     values: Vec<ValueSlot>,
     events: Vec<Event>,
@@ -75,12 +107,11 @@ impl DeviceRun {
     }
 
     /// As [`Self::new`]; with `all`, also every way of each step, by label, for the tuner.
-    #[allow(clippy::type_complexity)]
     pub(crate) fn with_ways(
         gpu: Arc<Gpu>,
         schedule: Schedule<DeviceKernel>,
         all: bool,
-    ) -> Result<(DeviceRun, Vec<Vec<(String, Vec<Ready>)>>)> {
+    ) -> Result<(DeviceRun, Vec<Vec<Way>>)> {
         let facts = StepFact::of(&schedule);
         let Schedule { steps, inputs, outputs, tail, values, report } = schedule;
         gpu.device.bind()?;
@@ -101,16 +132,16 @@ impl DeviceRun {
             .into_iter()
             .map(|slot| {
                 let bytes = slot.layout.span() * slot.dtype.size();
-                let (staging, copied) = match gpu.placement.input {
+                let staging = match gpu.placement.input {
                     InputPath::Copied => {
-                        (Staging::Host(HostBuffer::new(&gpu.device, HostKind::Pinned, bytes)?), true)
+                        Staging::Host(HostBuffer::new(&gpu.device, HostKind::Pinned, bytes)?)
                     }
                     InputPath::Mapped => {
-                        (Staging::Host(HostBuffer::new(&gpu.device, HostKind::Mapped, bytes)?), false)
+                        Staging::Host(HostBuffer::new(&gpu.device, HostKind::Mapped, bytes)?)
                     }
-                    InputPath::Managed => (Staging::Managed(ManagedBuffer::new(&gpu.device, bytes)?), false),
+                    InputPath::Managed => Staging::Managed(ManagedBuffer::new(&gpu.device, bytes)?),
                 };
-                Ok(Input { slot, bytes, staging, copied })
+                Ok(Input { slot, bytes, staging })
             })
             .collect::<Result<Vec<_>>>()?;
         let mut staged = 0;
@@ -132,7 +163,8 @@ impl DeviceRun {
             arena: arena.address(),
             scratch: arena.address() + scratch as u64,
             counters: arena.address() + counters_at as u64,
-            in_place: in_place(&inputs),
+            inputs: inputs.iter().map(|i| i.staging.address()).collect(),
+            in_place: InPlace::of(&inputs),
         };
         let mut ready = Vec::with_capacity(steps.len());
         let mut ways = Vec::new();
@@ -142,7 +174,11 @@ impl DeviceRun {
                 if !step.kernel.variants.is_empty() {
                     for kernel in std::iter::once(&step.kernel).chain(&step.kernel.variants) {
                         let launches = kernel.launches.iter().map(|l| addresses.resolve(&gpu, l, &step.io));
-                        of_step.push((kernel.label.clone(), launches.collect::<Result<Vec<_>>>()?));
+                        of_step.push(Way {
+                            label: kernel.label.clone(),
+                            handicap: kernel.handicap,
+                            launches: launches.collect::<Result<Vec<_>>>()?,
+                        });
                     }
                 }
                 ways.push(of_step);
@@ -150,7 +186,7 @@ impl DeviceRun {
             let launches = step.kernel.launches.iter();
             let made = launches.map(|l| addresses.resolve(&gpu, l, &step.io)).collect::<Result<Vec<_>>>();
             ready.push(made.map_err(|e| Error::new(e.kind(), format!("step '{}': {e}", step.name)))?);
-            addresses.written(&step.io);
+            addresses.in_place.written(&step.io);
         }
         stream.synchronize()?;
         let mut run = DeviceRun {
@@ -161,6 +197,7 @@ impl DeviceRun {
             outputs,
             host_outputs,
             staged,
+            lasting: addresses.in_place,
             tail,
             values,
             events: Vec::new(),
@@ -187,7 +224,7 @@ impl DeviceRun {
     }
 
     fn upload_inputs(&self) -> Result<()> {
-        for input in self.inputs.iter().filter(|i| i.copied) {
+        for input in self.inputs.iter().filter(|i| i.is_copied()) {
             if let Staging::Host(host) = &input.staging {
                 self.arena.upload(input.slot.offset, host, 0, input.bytes, &self.stream)?;
             }
@@ -212,18 +249,15 @@ impl DeviceRun {
         self.steps[i].iter().try_for_each(|l| start(l, &self.stream))
     }
 
-    /// Measures every way of each step that has several; signature, label of the fastest, its time and that of the first.
-    pub(crate) fn tune(
-        &self,
-        ways: &[Vec<(String, Vec<Ready>)>],
-    ) -> Result<Vec<(usize, String, [Duration; 2])>> {
+    /// Measures every way of each step that has several: the step, label of the best, time of the first and of the best.
+    pub(crate) fn tune(&self, ways: &[Vec<Way>]) -> Result<Vec<(usize, String, [Duration; 2])>> {
         const REPEATS: usize = 24;
         let events = [Event::new(&self.gpu.device)?, Event::new(&self.gpu.device)?];
         let mut found = Vec::new();
         for (i, ways) in ways.iter().enumerate().filter(|(_, w)| w.len() > 1) {
-            let mut best: Option<(Duration, &str)> = None;
+            let mut best: Option<(f64, Duration, &str)> = None;
             let mut first = Duration::ZERO;
-            for (n, (label, launches)) in ways.iter().enumerate() {
+            for (n, Way { label, handicap, launches }) in ways.iter().enumerate() {
                 let mut graph = self.stream.capture(|| {
                     (0..REPEATS).try_for_each(|_| launches.iter().try_for_each(|l| start(l, &self.stream)))
                 })?;
@@ -239,11 +273,12 @@ impl DeviceRun {
                 if n == 0 {
                     first = each;
                 }
-                if best.is_none_or(|(t, _)| each < t) {
-                    best = Some((each, label));
+                let score = each.as_secs_f64() * handicap;
+                if best.is_none_or(|(least, ..)| score < least) {
+                    best = Some((score, each, label));
                 }
             }
-            if let Some((took, label)) = best {
+            if let Some((_, took, label)) = best {
                 found.push((i, label.to_owned(), [first, took]));
             }
         }
@@ -253,8 +288,8 @@ impl DeviceRun {
     fn finish(&mut self) -> saltica_core::Result<()> {
         self.download_outputs()?;
         self.stream.synchronize()?;
-        let Self { tail, arena, .. } = self;
-        tail.run(|slot| Ok(fetch(arena, slot)?))
+        let Self { tail, arena, inputs, lasting, .. } = self;
+        tail.run(|slot| Ok(fetch(arena, inputs, lasting, slot)?))
     }
 }
 
@@ -265,13 +300,16 @@ fn start(l: &Ready, stream: &Stream) -> Result<()> {
     unsafe { l.function.launch(l.grid, l.block, l.shared, &l.argument, stream) }
 }
 
-/// A value of the arena, now.
-fn fetch(arena: &DeviceBuffer, slot: &Slot) -> Result<Tensor> {
+/// A value, now: from the arena, or from where the host wrote it if it is (a view of) one of these inputs.
+fn fetch(arena: &DeviceBuffer, inputs: &[Input], in_place: &InPlace, slot: &Slot) -> Result<Tensor> {
     let len = slot.layout.span() * slot.dtype.size();
     // Words, so that the bytes are aligned for every dtype.
     let mut words = vec![0u64; len.div_ceil(8)];
     let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..len];
-    arena.read(slot.offset, bytes)?;
+    match in_place.find(slot) {
+        Some((input, at)) => bytes.copy_from_slice(&inputs[input].staging.bytes()?[at..at + len]),
+        None => arena.read(slot.offset, bytes)?,
+    }
     match view(bytes, slot.dtype, slot.layout).map(|v| v.to_tensor()) {
         Some(Ok(tensor)) => Ok(tensor),
         _ => Err(Error::new(
@@ -281,18 +319,33 @@ fn fetch(arena: &DeviceBuffer, slot: &Slot) -> Result<Tensor> {
     }
 }
 
-/// Addresses of inputs that are read where the host wrote them.
-fn in_place(inputs: &[Input]) -> Vec<(Slot, u64)> {
-    inputs
-        .iter()
-        .filter_map(|input| {
-            let address = match &input.staging {
-                Staging::Host(host) => host.mapped().filter(|_| !input.copied)?,
-                Staging::Managed(managed) => managed.address(),
-            };
-            Some((input.slot, address))
-        })
-        .collect()
+/// Inputs that are read where the host wrote them, and the bytes of the arena that stand for them.
+#[derive(Clone, Debug, Default)]
+struct InPlace(Vec<(usize, Slot)>);
+
+impl InPlace {
+    fn of(inputs: &[Input]) -> InPlace {
+        let read = inputs.iter().enumerate().filter(|(_, i)| !i.is_copied());
+        InPlace(read.map(|(n, i)| (n, i.slot)).collect())
+    }
+
+    /// The input that a value is, or is a view of, and bytes from that input's first element.
+    fn find(&self, slot: &Slot) -> Option<(usize, usize)> {
+        let end = |s: &Slot| s.offset + s.layout.span() * s.dtype.size();
+        let inside = |i: &Slot| slot.offset >= i.offset && end(slot) <= end(i);
+        self.0.iter().find(|(_, i)| inside(i)).map(|(n, i)| (*n, slot.offset - i.offset))
+    }
+
+    /// A step has written its outputs: inputs whose bytes of the arena they take are dead.
+    fn written(&mut self, io: &StepIo) {
+        let range = |s: &Slot| s.offset..s.offset + s.layout.span() * s.dtype.size();
+        for out in io.outputs.iter().map(range) {
+            self.0.retain(|(_, input)| {
+                let input = range(input);
+                out.end <= input.start || input.end <= out.start
+            });
+        }
+    }
 }
 
 /// What the pointers of launches stand for.
@@ -300,8 +353,9 @@ struct Addresses {
     arena: u64,
     scratch: u64,
     counters: u64,
-    /// Inputs read in place, until a step writes where they would be.
-    in_place: Vec<(Slot, u64)>,
+    /// Addresses of inputs, if kernels read them where the host wrote them.
+    inputs: Vec<Option<u64>>,
+    in_place: InPlace,
 }
 
 impl Addresses {
@@ -332,26 +386,8 @@ impl Addresses {
     }
 
     fn of(&self, slot: &Slot) -> u64 {
-        // A view of an input lies within it.
-        let inside = |i: &Slot| {
-            let end = |s: &Slot| s.offset + s.layout.span() * s.dtype.size();
-            slot.offset >= i.offset && end(slot) <= end(i)
-        };
-        match self.in_place.iter().find(|(input, _)| inside(input)) {
-            Some((input, address)) => address + (slot.offset - input.offset) as u64,
-            None => self.arena + slot.offset as u64,
-        }
-    }
-
-    /// A step has written its outputs: inputs whose bytes they take are dead.
-    fn written(&mut self, io: &StepIo) {
-        let range = |s: &Slot| s.offset..s.offset + s.layout.span() * s.dtype.size();
-        for out in io.outputs.iter().map(range) {
-            self.in_place.retain(|(input, _)| {
-                let input = range(input);
-                out.end <= input.start || input.end <= out.start
-            });
-        }
+        let in_place = self.in_place.find(slot).and_then(|(n, at)| Some(self.inputs[n]? + at as u64));
+        in_place.unwrap_or(self.arena + slot.offset as u64)
     }
 }
 
@@ -422,13 +458,16 @@ impl Run for DeviceRun {
         see: &mut dyn FnMut(&str, &View<'_>) -> saltica_core::Result<()>,
     ) -> saltica_core::Result<()> {
         self.upload_inputs()?;
+        let (first, none) = (InPlace::of(&self.inputs), InPlace::default());
         for ready in 0..=self.steps.len() {
             if ready > 0 {
                 self.launch_step(ready - 1)?;
             }
             self.stream.synchronize()?;
             for value in self.values.iter().filter(|v| v.ready == ready) {
-                see(&value.name, &fetch(&self.arena, &value.slot)?.view())?;
+                // Complete before any step: an input, or a view of one.
+                let in_place = if ready == 0 { &first } else { &none };
+                see(&value.name, &fetch(&self.arena, &self.inputs, in_place, &value.slot)?.view())?;
             }
         }
         self.finish()?;
@@ -460,5 +499,29 @@ impl Drop for DeviceRun {
         if let Err(e) = self.stream.synchronize() {
             log::debug!("{e}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saltica_tensor::Shape;
+
+    fn slot(offset: usize, elements: usize) -> Slot {
+        let layout = Layout::contiguous(Shape::new(&[elements]).unwrap());
+        Slot { offset, dtype: DType::F32, layout }
+    }
+
+    #[test]
+    fn inputs_are_found_in_place_until_their_bytes_are_taken() {
+        let mut in_place = InPlace(vec![(0, slot(0, 16)), (2, slot(128, 4))]);
+        assert_eq!(in_place.find(&slot(0, 16)), Some((0, 0)));
+        // A view begins further on; what reaches past the input is another value.
+        assert_eq!(in_place.find(&slot(132, 2)), Some((2, 4)));
+        assert_eq!(in_place.find(&slot(132, 4)), None);
+        assert_eq!(in_place.find(&slot(64, 4)), None);
+        in_place.written(&StepIo { inputs: Vec::new(), outputs: vec![slot(32, 20)], scratch: None });
+        assert_eq!(in_place.find(&slot(0, 16)), None);
+        assert_eq!(in_place.find(&slot(128, 4)), Some((2, 0)));
     }
 }

@@ -53,7 +53,7 @@ fn cuda() -> Cuda {
                     a.capability.1,
                     a.multiprocessors,
                     bytes(a.memory_bytes as u64),
-                    saltica_cuda::driver::version_text(a.driver)
+                    saltica_cuda::version_text(a.driver)
                 ),
                 memory: Some(format!("{}: {input} ({})", d.placement.class, d.placement.reason)),
                 kernels: Some(d.kernels),

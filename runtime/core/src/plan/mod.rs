@@ -8,6 +8,7 @@ mod offsets;
 mod place;
 mod tail;
 mod views;
+mod widen;
 
 pub use loadable::{Plan, StepFact};
 pub use offsets::{Block, assign, lower_bound};
@@ -134,6 +135,7 @@ impl<K: Compiled> Schedule<K> {
     /// Plans a settled graph for a device. Errors if it lacks a kernel.
     pub fn new(mut settled: Settled, device: &impl Compiler<Kernel = K>) -> Result<Schedule<K>> {
         name_unread_outputs(&mut settled)?;
+        widen::widen(&mut settled, device);
         let Settled { graph, facts } = &settled;
         let places = place::place(
             graph,
@@ -245,12 +247,14 @@ impl<K: Compiled> Schedule<K> {
                             dtype: t.dtype(),
                             layout: *t.view().layout(),
                             offset: 0,
+                            owned: true,
                             constant: Some(t),
                         }),
                         Ref::Place(dtype, place) => slot(place, *dtype).ok().map(|s| Operand {
                             dtype: *dtype,
                             layout: place.layout,
                             offset: s.offset,
+                            owned: places.owns(place),
                             constant: None,
                         }),
                     })
@@ -261,6 +265,7 @@ impl<K: Compiled> Schedule<K> {
                     .iter()
                     .map(|(dtype, p)| slot(p, *dtype).map(|s| s.offset))
                     .collect::<Result<_>>()?,
+                owned: d.outputs.iter().map(|(_, p)| places.owns(p)).collect(),
             };
             let kernel = device.compile(&desc)?;
             let mut inputs = Vec::with_capacity(d.inputs.len());

@@ -47,6 +47,17 @@ pub(super) struct Places {
     pub copies: Vec<Vec<(usize, Place)>>,
 }
 
+impl Places {
+    /// Whether a place is all of its root, so that what lies between its pixels belongs to no other value. A root that is
+    /// no value of the graph (a copy made for the caller) has one place.
+    pub(super) fn owns(&self, place: &Place) -> bool {
+        match self.values.get(place.root.index()) {
+            Some(root) => root.is_some_and(|root| root.is_same(place)),
+            None => true,
+        }
+    }
+}
+
 /// See [`crate::Compiler::layout`].
 type LayoutRule<'a> = &'a dyn Fn(&Op, &[Option<OutFact>], OutFact) -> LayoutChoice;
 

@@ -2,7 +2,7 @@
 //!
 //! NVRTC comes from two Python wheels (downloaded once into `target/nvrtc`, or named with `--nvrtc11` and `--nvrtc13`):
 //!
-//! * 11.8 makes machine code for sm_80 to sm_90, which drivers from JetPack 5's (11.4) on load, and PTX as the last resort,
+//! * 11.8 makes machine code for sm_72 to sm_90, which drivers from JetPack 5's (11.4) on load, and PTX as the last resort,
 //!   marked with the lowest version of the language that holds it;
 //! * 13 makes Thor's sm_110, which 11.8 does not know.
 //!
@@ -15,7 +15,8 @@ use saltica_cuda::nvrtc::{Nvrtc, Output};
 use saltica_cuda::resources::{Resources, resources};
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
@@ -24,13 +25,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Architectures that each compiler makes machine code for.
-const ARCHS_11: [u32; 5] = [80, 86, 87, 89, 90];
+const ARCHS_11: [u32; 6] = [72, 80, 86, 87, 89, 90];
 const ARCHS_13: [u32; 1] = [110];
 /// Kernels that may have a stack, of how many bytes at most, and why.
 const STACKS: [(&str, u32, &str); 1] =
     [("ew", 72, "sine and cosine of huge numbers reduce them with a table on the stack")];
-/// The PTX that all drivers since CUDA 11.4 take.
-const PTX: (u32, &str) = (80, "7.4");
+/// The PTX that all drivers since CUDA 11.4 take: for devices newer than all machine code here, and, of the older tensor cores,
+/// so that their kernels can be run where there is a newer device only.
+const PTX: [u32; 2] = [72, 80];
+/// The version of the language it is marked with.
+const PTX_VERSION: &str = "7.4";
 
 const USAGE: &str =
     "cargo xtask kernels [--arch NN,...] [--out DIR] [--nvrtc11 LIBRARY] [--nvrtc13 LIBRARY] [--force]";
@@ -201,14 +205,14 @@ fn run() -> Result<()> {
         sources().iter().filter_map(|(n, _)| n.strip_suffix(".cu")).filter(asked).collect();
     let of = |archs: &[u32]| -> Vec<Task<'_>> {
         let machine = archs.iter().copied().filter(wanted).collect::<Vec<_>>();
-        units
-            .iter()
-            .flat_map(|unit| machine.iter().map(|arch| Task { unit, arch: *arch, output: Output::Cubin }))
-            .collect()
+        let all = units.iter().flat_map(|unit| machine.iter().map(|arch| (*unit, *arch)));
+        let some = all.filter(|(unit, arch)| has_kernels(unit, *arch));
+        some.map(|(unit, arch)| Task { unit, arch, output: Output::Cubin }).collect()
     };
     let mut tasks = [of(&ARCHS_11), of(&ARCHS_13)];
-    let lasting = units.iter().filter(|_| o.ptx);
-    tasks[0].extend(lasting.map(|unit| Task { unit, arch: PTX.0, output: Output::Ptx }));
+    let lasting = units.iter().filter(|_| o.ptx).flat_map(|unit| PTX.map(|arch| (*unit, arch)));
+    let lasting = lasting.filter(|(unit, arch)| has_kernels(unit, *arch));
+    tasks[0].extend(lasting.map(|(unit, arch)| Task { unit, arch, output: Output::Ptx }));
     let wheels = [
         ("nvidia-cuda-nvrtc-cu11==11.8.89", "nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2"),
         ("nvidia-cuda-nvrtc==13.0.88", "nvidia/cu13/lib/libnvrtc.so.13"),
@@ -232,8 +236,13 @@ fn run() -> Result<()> {
             kernels.extend(found.into_iter().map(|(name, r)| (name, task.arch, r)));
             files.push((task.file(), sha256(&image), task.made_of()?));
         }
-        for made in compile_all(&nvrtc, &new)? {
+        // What is made is kept at once: a run that ends early need not make it again.
+        let keep = |made: &Made| -> Result<()> {
             std::fs::write(o.out.join(&made.file), &made.image)?;
+            let mut list = std::fs::OpenOptions::new().create(true).append(true).open(&list)?;
+            Ok(writeln!(list, "{}\t{}\t{}", made.file, sha256(&made.image), made.made_of)?)
+        };
+        for made in compile_all(&nvrtc, &new, &keep)? {
             files.push((made.file, sha256(&made.image), made.made_of));
             kernels.extend(made.kernels);
         }
@@ -261,6 +270,12 @@ fn run() -> Result<()> {
     if spills.is_empty() { Ok(()) } else { Err(format!("kernels that spill:\n{}", spills.join("\n")).into()) }
 }
 
+/// Whether a unit has kernels for an architecture: those for the later tensor cores are left out of older images.
+fn has_kernels(unit: &str, arch: u32) -> bool {
+    const LATER: [&str; 6] = ["conv1_f16", "conv1_i8", "conv3_f16", "conv3_i8", "conv_f16", "conv_i8"];
+    arch >= 80 || !LATER.contains(&unit)
+}
+
 struct Made {
     file: String,
     made_of: String,
@@ -268,7 +283,11 @@ struct Made {
     kernels: Vec<(String, u32, Resources)>,
 }
 
-fn compile_all(nvrtc: &Nvrtc, tasks: &[&Task<'_>]) -> Result<Vec<Made>> {
+fn compile_all(
+    nvrtc: &Nvrtc,
+    tasks: &[&Task<'_>],
+    keep: &(dyn Fn(&Made) -> Result<()> + Sync),
+) -> Result<Vec<Made>> {
     let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -277,7 +296,7 @@ fn compile_all(nvrtc: &Nvrtc, tasks: &[&Task<'_>]) -> Result<Vec<Made>> {
                 while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let result = compile(nvrtc, task);
                     if let Ok(mut made) = made.lock() {
-                        made.push(result);
+                        made.push(result.and_then(|made| keep(&made).map(|()| made)));
                     }
                 }
             });
@@ -303,9 +322,9 @@ fn compile(nvrtc: &Nvrtc, task: &Task<'_>) -> Result<Made> {
             let text: Vec<String> = text
                 .trim_end_matches('\0')
                 .lines()
-                .map(
-                    |l| if l.starts_with(".version ") { format!(".version {}", PTX.1) } else { l.to_owned() },
-                )
+                .map(|l| {
+                    if l.starts_with(".version ") { format!(".version {PTX_VERSION}") } else { l.to_owned() }
+                })
                 .collect();
             let image = text.join("\n").into_bytes();
             Ok(Made { file: task.file(), made_of: task.made_of()?, image, kernels: Vec::new() })

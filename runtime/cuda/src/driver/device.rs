@@ -45,8 +45,7 @@ impl Attributes {
 }
 
 /// A device with its primary context.
-pub struct Device {
-    driver: Driver,
+pub(crate) struct Device {
     device: sys::CUdevice,
     context: sys::CUcontext,
     attributes: Attributes,
@@ -60,7 +59,7 @@ unsafe impl Sync for Device {}
 
 impl Device {
     /// The device with this number (0 is the first) and its primary context. Errors say what is missing.
-    pub fn open(number: usize) -> Result<Arc<Device>> {
+    pub(crate) fn open(number: usize) -> Result<Arc<Device>> {
         let driver = Driver::load()?;
         let count = result::device::get_count().map_err(|e| failed("counting devices", e))?;
         if number >= count.max(0) as usize {
@@ -77,24 +76,18 @@ impl Device {
         // SAFETY: the device comes from the driver.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(|e| failed("making the device's context", e))?;
-        // Kernels wait for the one before them by an instruction that began with compute capability 9.0.
-        let wanted =
-            attributes.arch() >= 90 && std::env::var_os("SALTICA_CUDA_OVERLAP").is_none_or(|v| v != "0");
+        let wanted = may_overlap(attributes.arch(), attributes.driver)
+            && std::env::var_os("SALTICA_CUDA_OVERLAP").is_none_or(|v| v != "0");
         // SAFETY: the type is that of cuda.h.
         let launch_ex = if wanted { unsafe { driver.entry::<LaunchEx>("cuLaunchKernelEx") } } else { None };
-        let device = Device { driver, device, context, attributes, launch_ex };
+        let device = Device { device, context, attributes, launch_ex };
         device.bind()?;
         Ok(Arc::new(device))
     }
 
     /// What was asked of the device.
-    pub fn attributes(&self) -> &Attributes {
+    pub(crate) fn attributes(&self) -> &Attributes {
         &self.attributes
-    }
-
-    /// The driver.
-    pub fn driver(&self) -> Driver {
-        self.driver
     }
 
     /// How to launch kernels that may overlap the end of the one before, where both can.
@@ -103,19 +96,19 @@ impl Device {
     }
 
     /// Makes the context current on this thread.
-    pub fn bind(&self) -> Result<()> {
+    pub(crate) fn bind(&self) -> Result<()> {
         // SAFETY: the context lives as long as self.
         unsafe { result::ctx::set_current(self.context) }.map_err(|e| failed("binding the context", e))
     }
 
     /// Free and total bytes of the device's memory, as the driver counts them.
-    pub fn memory(&self) -> Result<(usize, usize)> {
+    pub(crate) fn memory(&self) -> Result<(usize, usize)> {
         self.bind()?;
         result::mem_get_info().map_err(|e| failed("asking for free memory", e))
     }
 
     /// Waits for all work on the device.
-    pub fn synchronize(&self) -> Result<()> {
+    pub(crate) fn synchronize(&self) -> Result<()> {
         self.bind()?;
         result::ctx::synchronize().map_err(|e| failed("waiting for the device", e))
     }
@@ -129,6 +122,12 @@ impl Drop for Device {
             log::debug!("releasing the context: {e}");
         }
     }
+}
+
+/// Whether kernels may start before the one before them has ended. They wait for it by an instruction that began with compute
+/// capability 9.0; graphs keep such an order from driver 12.3 on (CUDA programming guide, programmatic dependent launch).
+fn may_overlap(arch: u32, driver: i32) -> bool {
+    arch >= 90 && driver >= 12_030
 }
 
 /// Looks at a device without making a context.
@@ -162,9 +161,28 @@ fn query(driver: Driver, device: sys::CUdevice) -> Result<Attributes> {
     })
 }
 
-/// The first device's attributes, without making a context: for reports.
-pub fn look(number: usize) -> Result<Attributes> {
+/// The attributes of the device with this number, without making a context: for reports.
+pub(crate) fn look(number: usize) -> Result<Attributes> {
     let driver = Driver::load()?;
     let device = result::device::get(number as i32).map_err(|e| failed("opening the device", e))?;
     query(driver, device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_overlap;
+
+    #[test]
+    fn kernels_overlap_where_device_and_driver_can() {
+        let known = [
+            (87, 12_060, false),
+            (90, 11_080, false),
+            (90, 12_020, false),
+            (90, 12_030, true),
+            (110, 13_000, true),
+        ];
+        for (arch, driver, can) in known {
+            assert_eq!(may_overlap(arch, driver), can, "sm_{arch}, CUDA {driver}");
+        }
+    }
 }

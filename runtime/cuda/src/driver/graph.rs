@@ -4,7 +4,7 @@ use cudarc::driver::{result, sys};
 use std::sync::Arc;
 
 /// Recorded work, ready to be replayed with one call.
-pub struct Graph {
+pub(crate) struct Graph {
     device: Arc<Device>,
     graph: sys::CUgraph,
     exec: sys::CUgraphExec,
@@ -32,14 +32,14 @@ impl Graph {
     }
 
     /// Puts what it needs on the device, so that the first launch is as fast as the others.
-    pub fn upload(&mut self, stream: &Stream) -> Result<()> {
+    pub(crate) fn upload(&mut self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         // SAFETY: both live.
         unsafe { result::graph::upload(self.exec, stream.raw()) }.map_err(|e| failed("uploading a graph", e))
     }
 
     /// Replays, when the stream gets there.
-    pub fn launch(&mut self, stream: &Stream) -> Result<()> {
+    pub(crate) fn launch(&mut self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         // SAFETY: both live.
         unsafe { result::graph::launch(self.exec, stream.raw()) }.map_err(|e| failed("launching a graph", e))

@@ -13,7 +13,7 @@ pub fn allocations() -> usize {
 }
 
 /// Bytes of device memory, from `cuMemAlloc`.
-pub struct DeviceBuffer {
+pub(crate) struct DeviceBuffer {
     device: Arc<Device>,
     address: u64,
     len: usize,
@@ -21,7 +21,7 @@ pub struct DeviceBuffer {
 
 impl DeviceBuffer {
     /// `len` bytes (at least one); contents are whatever was there.
-    pub fn new(device: &Arc<Device>, len: usize) -> Result<DeviceBuffer> {
+    pub(crate) fn new(device: &Arc<Device>, len: usize) -> Result<DeviceBuffer> {
         device.bind()?;
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: an allocation of more than 0 bytes.
@@ -36,22 +36,12 @@ impl DeviceBuffer {
     }
 
     /// Address of the first byte, as kernels see it.
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
-    /// Bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Sets `len` bytes from `offset` on, when the stream gets there.
-    pub fn fill(&self, byte: u8, offset: usize, len: usize, stream: &Stream) -> Result<()> {
+    pub(crate) fn fill(&self, byte: u8, offset: usize, len: usize, stream: &Stream) -> Result<()> {
         self.check(offset, len)?;
         if len == 0 {
             return Ok(());
@@ -73,7 +63,7 @@ impl DeviceBuffer {
     }
 
     /// Copies from page-locked memory, when the stream gets there; `from` must not change before.
-    pub fn upload(
+    pub(crate) fn upload(
         &self,
         offset: usize,
         from: &HostBuffer,
@@ -95,7 +85,7 @@ impl DeviceBuffer {
     }
 
     /// Copies to page-locked memory, when the stream gets there.
-    pub fn download(
+    pub(crate) fn download(
         &self,
         offset: usize,
         to: &mut HostBuffer,
@@ -118,7 +108,7 @@ impl DeviceBuffer {
     }
 
     /// Copies to ordinary memory and waits.
-    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check(offset, to.len())?;
         self.device.bind()?;
         // SAFETY: both ranges were checked.
@@ -139,7 +129,7 @@ impl Drop for DeviceBuffer {
 
 /// What page-locked host memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostKind {
+pub(crate) enum HostKind {
     /// Copies only.
     Pinned,
     /// Also mapped for the device: kernels read it in place.
@@ -147,7 +137,7 @@ pub enum HostKind {
 }
 
 /// Page-locked host memory, cached for the CPU (never write-combined: outputs are read from it).
-pub struct HostBuffer {
+pub(crate) struct HostBuffer {
     device: Arc<Device>,
     data: *mut u8,
     len: usize,
@@ -161,7 +151,7 @@ unsafe impl Sync for HostBuffer {}
 
 impl HostBuffer {
     /// `len` zero bytes.
-    pub fn new(device: &Arc<Device>, kind: HostKind, len: usize) -> Result<HostBuffer> {
+    pub(crate) fn new(device: &Arc<Device>, kind: HostKind, len: usize) -> Result<HostBuffer> {
         device.bind()?;
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         let flags = match kind {
@@ -187,28 +177,23 @@ impl HostBuffer {
     }
 
     /// Address for kernels, if it is mapped.
-    pub fn mapped(&self) -> Option<u64> {
+    pub(crate) fn mapped(&self) -> Option<u64> {
         self.mapped
     }
 
     /// Bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The bytes. Whoever gave a stream work that writes them has waited for it.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes, initialised in `new`.
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
     }
 
     /// The bytes, to write. Whoever gave a stream work that uses them has waited for it.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
     }
@@ -225,7 +210,7 @@ impl Drop for HostBuffer {
 }
 
 /// Managed memory: one address for both, moved by the driver.
-pub struct ManagedBuffer {
+pub(crate) struct ManagedBuffer {
     device: Arc<Device>,
     address: u64,
     len: usize,
@@ -233,10 +218,10 @@ pub struct ManagedBuffer {
 
 impl ManagedBuffer {
     /// Most bytes one buffer may have: larger ones can oversubscribe and stall a GPU.
-    pub const MOST: usize = 64 << 20;
+    pub(crate) const MOST: usize = 64 << 20;
 
     /// `len` bytes, at most [`Self::MOST`].
-    pub fn new(device: &Arc<Device>, len: usize) -> Result<ManagedBuffer> {
+    pub(crate) fn new(device: &Arc<Device>, len: usize) -> Result<ManagedBuffer> {
         if len > Self::MOST {
             return Err(Error::new(
                 ErrorKind::Memory,
@@ -253,24 +238,22 @@ impl ManagedBuffer {
     }
 
     /// The address, for both.
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
     /// The bytes for the CPU: waits for all work on the device first, since a kernel that runs may touch them.
-    pub fn bytes_mut(&mut self) -> Result<&mut [u8]> {
+    pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         self.device.synchronize()?;
         // SAFETY: `len` bytes of managed memory that no kernel is using; any byte is a valid u8.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.len) })
     }
 
-    /// Asks for the pages to move to the device, when the stream gets there. Only where both may touch them at once.
-    pub fn prefetch(&self, stream: &Stream) -> Result<()> {
-        self.device.bind()?;
-        // SAFETY: the range is this buffer's.
-        unsafe { sys::cuMemPrefetchAsync(self.address, self.len, 0, stream.raw()) }
-            .result()
-            .map_err(|e| failed("prefetching managed memory", e))
+    /// As [`Self::bytes_mut`], to read.
+    pub(crate) fn bytes(&self) -> Result<&[u8]> {
+        self.device.synchronize()?;
+        // SAFETY: as above.
+        Ok(unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len) })
     }
 }
 

@@ -14,11 +14,13 @@ mod memory;
 mod module;
 mod stream;
 
-pub use device::{Attributes, Device, look};
-pub use graph::Graph;
-pub use memory::{DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, allocations};
-pub use module::{Function, Module};
-pub use stream::{Event, Stream};
+pub use device::Attributes;
+pub(crate) use device::{Device, look};
+pub(crate) use graph::Graph;
+pub use memory::allocations;
+pub(crate) use memory::{DeviceBuffer, HostBuffer, HostKind, ManagedBuffer};
+pub(crate) use module::{Function, Module};
+pub(crate) use stream::{Event, Stream};
 
 use crate::{Error, ErrorKind, Result};
 use cudarc::driver::result::DriverError;
@@ -27,13 +29,13 @@ use std::sync::OnceLock;
 
 /// The driver's library, loaded and started.
 #[derive(Clone, Copy, Debug)]
-pub struct Driver {
+pub(crate) struct Driver {
     version: i32,
 }
 
 impl Driver {
     /// Loads the driver once a process. Errors say which libraries were tried, or what the driver answered.
-    pub fn load() -> Result<Driver> {
+    pub(crate) fn load() -> Result<Driver> {
         static DRIVER: OnceLock<Result<Driver>> = OnceLock::new();
         DRIVER.get_or_init(Self::start).clone()
     }
@@ -70,7 +72,7 @@ impl Driver {
     }
 
     /// The newest CUDA it speaks: 1000 * major + 10 * minor.
-    pub fn version(&self) -> i32 {
+    pub(crate) fn version(&self) -> i32 {
         self.version
     }
 

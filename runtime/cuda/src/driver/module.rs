@@ -5,9 +5,19 @@ use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 /// A loaded kernel image.
-pub struct Module {
+pub(crate) struct Module {
     device: Arc<Device>,
     module: sys::CUmodule,
+    /// Whether its kernels wait by themselves for the kernel before.
+    waits: bool,
+}
+
+/// Whether the kernels of an image wait by themselves for the kernel launched before them, so that they may start before it has
+/// ended: they do if they were compiled for compute capability 9.0 or later, which PTX tells by the instruction (PTX for 8.0
+/// that the driver compiles for a later device has none), and machine code by being loaded at all.
+fn waits(image: &[u8], arch: u32) -> bool {
+    const WAIT: &[u8] = b"griddepcontrol.wait";
+    if image.starts_with(b"\x7FELF") { arch >= 90 } else { image.windows(WAIT.len()).any(|w| w == WAIT) }
 }
 
 // SAFETY: modules may be used from any thread that binds the context.
@@ -17,7 +27,7 @@ unsafe impl Sync for Module {}
 
 impl Module {
     /// Loads a cubin (ELF), or PTX, which the driver then compiles. Errors say what the driver answered.
-    pub fn load(device: &Arc<Device>, image: &[u8]) -> Result<Module> {
+    pub(crate) fn load(device: &Arc<Device>, image: &[u8]) -> Result<Module> {
         device.bind()?;
         // PTX is text that must end in a zero; a cubin carries its length, and one more byte does no harm. A copy is aligned.
         let mut words = vec![0u64; image.len() / 8 + 1];
@@ -25,11 +35,11 @@ impl Module {
         // SAFETY: an image in memory, zero-terminated; the driver checks what it is.
         let module = unsafe { result::module::load_data(words.as_ptr().cast()) }
             .map_err(|e| failed("loading kernels", e))?;
-        Ok(Module { device: device.clone(), module })
+        Ok(Module { device: device.clone(), module, waits: waits(image, device.attributes().arch()) })
     }
 
     /// The kernel of this name, allowed to use `shared` bytes of dynamic shared memory.
-    pub fn function(self: &Arc<Self>, name: &str, shared: usize) -> Result<Function> {
+    pub(crate) fn function(self: &Arc<Self>, name: &str, shared: usize) -> Result<Function> {
         self.device.bind()?;
         let missing = |why: String| Error::new(ErrorKind::Kernels, format!("kernel {name}: {why}"));
         let c = CString::new(name).map_err(|e| missing(e.to_string()))?;
@@ -86,7 +96,7 @@ pub(super) type LaunchEx =
 
 /// A kernel.
 #[derive(Clone)]
-pub struct Function {
+pub(crate) struct Function {
     module: Arc<Module>,
     function: sys::CUfunction,
 }
@@ -101,7 +111,7 @@ impl Function {
     ///
     /// # Safety
     /// `argument` has the kernel's layout, and all that its addresses reach over lives until the stream has passed.
-    pub unsafe fn launch(
+    pub(crate) unsafe fn launch(
         &self,
         grid: [u32; 3],
         block: u32,
@@ -111,7 +121,7 @@ impl Function {
     ) -> Result<()> {
         self.module.device.bind()?;
         let mut arguments = [argument.as_ptr().cast_mut().cast::<c_void>()];
-        if let Some(launch_ex) = self.module.device.overlapping() {
+        if let Some(launch_ex) = self.module.device.overlapping().filter(|_| self.module.waits) {
             let mut overlap = Attribute { id: SERIALIZATION, _pad: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] };
             let config = Config {
                 grid,
@@ -138,5 +148,20 @@ impl Function {
             )
         }
         .map_err(|e| failed("launching a kernel", e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_without_a_wait_are_not_started_early() {
+        assert!(waits(b"\x7FELF...", 90));
+        assert!(waits(b"\x7FELF...", 110));
+        assert!(!waits(b"\x7FELF...", 87));
+        assert!(waits(b".version 8.0\n.target sm_90\ngriddepcontrol.wait;\n", 100));
+        // What a device newer than all machine code compiles: 8.0's PTX.
+        assert!(!waits(b".version 7.4\n.target sm_80\nret;\n", 100));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A stream of its own (never the null stream, which all others wait for).
-pub struct Stream {
+pub(crate) struct Stream {
     device: Arc<Device>,
     stream: sys::CUstream,
 }
@@ -17,7 +17,7 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     /// A non-blocking stream; `urgent` ones go first.
-    pub fn new(device: &Arc<Device>, urgent: bool) -> Result<Stream> {
+    pub(crate) fn new(device: &Arc<Device>, urgent: bool) -> Result<Stream> {
         device.bind()?;
         let (least, greatest) =
             result::stream::get_priority_range().map_err(|e| failed("asking for priorities", e))?;
@@ -31,20 +31,15 @@ impl Stream {
         self.stream
     }
 
-    /// The device it works on.
-    pub fn device(&self) -> &Arc<Device> {
-        &self.device
-    }
-
     /// Waits until all its work is done. Errors of that work show here.
-    pub fn synchronize(&self) -> Result<()> {
+    pub(crate) fn synchronize(&self) -> Result<()> {
         self.device.bind()?;
         // SAFETY: the stream lives.
         unsafe { result::stream::synchronize(self.stream) }.map_err(|e| failed("waiting for the GPU", e))
     }
 
     /// Records what `record` gives the stream instead of doing it.
-    pub fn capture(&self, record: impl FnOnce() -> Result<()>) -> Result<Graph> {
+    pub(crate) fn capture(&self, record: impl FnOnce() -> Result<()>) -> Result<Graph> {
         self.device.bind()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives and is capturing nothing.
@@ -76,7 +71,7 @@ impl Drop for Stream {
 }
 
 /// A point in a stream whose time is taken.
-pub struct Event {
+pub(crate) struct Event {
     device: Arc<Device>,
     event: sys::CUevent,
 }
@@ -88,7 +83,7 @@ unsafe impl Sync for Event {}
 
 impl Event {
     /// An event that takes the time.
-    pub fn new(device: &Arc<Device>) -> Result<Event> {
+    pub(crate) fn new(device: &Arc<Device>) -> Result<Event> {
         device.bind()?;
         let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
             .map_err(|e| failed("making an event", e))?;
@@ -96,7 +91,7 @@ impl Event {
     }
 
     /// Marks the place in the stream.
-    pub fn record(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         // SAFETY: both live.
         unsafe { result::event::record(self.event, stream.raw()) }
@@ -104,14 +99,14 @@ impl Event {
     }
 
     /// Waits until the stream has passed it.
-    pub fn synchronize(&self) -> Result<()> {
+    pub(crate) fn synchronize(&self) -> Result<()> {
         self.device.bind()?;
         // SAFETY: the event lives.
         unsafe { result::event::synchronize(self.event) }.map_err(|e| failed("waiting for an event", e))
     }
 
     /// Time from `earlier` to this, both passed.
-    pub fn since(&self, earlier: &Event) -> Result<Duration> {
+    pub(crate) fn since(&self, earlier: &Event) -> Result<Duration> {
         self.device.bind()?;
         // SAFETY: both live.
         let ms = unsafe { result::event::elapsed(earlier.event, self.event) }

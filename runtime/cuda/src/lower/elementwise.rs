@@ -1,13 +1,13 @@
 //! Functions of one number from each operand, copies, casts and fills.
 
 use super::dims::{Walk, signed};
-use super::layout::{nhwc, owns_spare};
-use super::{Lowering, blocks, constant, input, int, output, unsupported};
+use super::layout::spare_to;
+use super::{Lowering, blocks, constant, input, int, unsupported};
 use crate::Result;
 use crate::launch::{DeviceKernel, Launch, Ptr};
 use crate::params::{self, dtype_code};
 use crate::weights::Recipe;
-use saltica_core::StepDesc;
+use saltica_core::{Operand, StepDesc};
 use saltica_models::graph::ops::{Binary, BinaryKind, Clip, Lookup, Table, Unary, Variadic, VariadicKind};
 use saltica_tensor::{DType, Layout, Shape, Tensor};
 use std::mem::offset_of;
@@ -33,6 +33,8 @@ pub(super) struct Arg {
     pub(super) layout: Layout,
     /// Bytes from an address that is aligned to 64.
     pub(super) offset: usize,
+    /// Whether its buffer is its own.
+    pub(super) owned: bool,
 }
 
 impl Arg {
@@ -41,13 +43,14 @@ impl Arg {
         let operand = input(step, i)?;
         Ok(match operand.constant {
             Some(t) => Arg::constant(low, t),
-            None => Arg {
-                ptr: Ptr::Input(i, 0),
-                dtype: operand.dtype,
-                layout: operand.layout,
-                offset: operand.offset,
-            },
+            None => Arg::at(Ptr::Input(i, 0), operand),
         })
+    }
+
+    /// An operand that is at this address.
+    pub(super) fn at(ptr: Ptr, operand: &Operand<'_>) -> Arg {
+        let Operand { dtype, layout, offset, owned, .. } = *operand;
+        Arg { ptr, dtype, layout, offset, owned }
     }
 
     pub(super) fn constant(low: &Lowering, t: &Tensor) -> Arg {
@@ -56,23 +59,40 @@ impl Arg {
             dtype: t.dtype(),
             layout: *t.view().layout(),
             offset: 0,
+            owned: true,
         }
     }
 
     pub(super) fn output(step: &StepDesc<'_>) -> Result<Arg> {
-        let (dtype, layout, offset) = output(step)?;
-        Ok(Arg { ptr: Ptr::Output(0, 0), dtype, layout: *layout, offset })
+        Arg::output_of(step, 0)
+    }
+
+    /// Output `o` of a step.
+    pub(super) fn output_of(step: &StepDesc<'_>, o: usize) -> Result<Arg> {
+        match (step.outputs.get(o), step.offsets.get(o)) {
+            (Some((dtype, layout)), Some(offset)) => Ok(Arg {
+                ptr: Ptr::Output(o, 0),
+                dtype: *dtype,
+                layout: *layout,
+                offset: *offset,
+                owned: step.owned.get(o) == Some(&true),
+            }),
+            _ => Err(unsupported(step, &format!("it has no output {o}"))),
+        }
+    }
+
+    /// Elements from pixel to pixel, if some of them are spare channels of its own.
+    pub(super) fn spare_to(&self) -> Option<usize> {
+        spare_to(&self.layout, self.dtype, self.owned)
     }
 }
 
-/// Zeros in the spare channels of an output, if it has some: who reads them must find finite numbers.
+/// Zeros in the spare channels of an output, if it has some: who multiplies them by zero must find finite numbers. Any
+/// integer is one.
 pub(super) fn spare(y: &Arg) -> Result<Option<Launch>> {
-    let Some(s) = nhwc(&y.layout).filter(|_| owns_spare(&y.layout, y.dtype)) else { return Ok(None) };
-    let &[n, c, h, w] = y.layout.shape().dims() else { return Ok(None) };
-    if s.pixel == c {
-        return Ok(None);
-    }
-    fill(y.ptr.clone(), n * h * w * s.pixel, y.dtype.size(), 0).map(Some)
+    let Some(pixel) = y.spare_to().filter(|_| y.dtype.is_float()) else { return Ok(None) };
+    let &[n, _, h, w] = y.layout.shape().dims() else { return Ok(None) };
+    fill(y.ptr.clone(), n * h * w * pixel, y.dtype.size(), 0).map(Some)
 }
 
 pub(super) fn fill(y: Ptr, count: usize, size: usize, bits: u64) -> Result<Launch> {
@@ -188,6 +208,12 @@ pub(super) fn copy(x: &Arg, y: &Arg) -> Result<Vec<Launch>> {
         return Ok(launches);
     }
     let (walk, size) = grouped(walk, x.dtype.size(), [x.offset, y.offset]);
+    launches.push(strided(&walk, size, &x.ptr, &y.ptr)?);
+    Ok(launches)
+}
+
+/// One launch that copies pieces of `size` bytes, one for each place of the walk; its strides are x's and y's.
+pub(super) fn strided(walk: &Walk, size: usize, x: &Ptr, y: &Ptr) -> Result<Launch> {
     let p = params::Copy {
         dims: walk.six()?,
         sx: walk.six_strides(0)?,
@@ -195,17 +221,16 @@ pub(super) fn copy(x: &Arg, y: &Arg) -> Result<Vec<Launch>> {
         count: int(walk.count())?,
         ..Default::default()
     };
-    launches.push(
-        Launch::new("move", format!("copy_b{size}"), [blocks(walk.count(), 256)?, 1, 1], 256, &p)
-            .at(offset_of!(params::Copy, x), x.ptr.clone())
-            .at(offset_of!(params::Copy, y), y.ptr.clone()),
-    );
-    Ok(launches)
+    Ok(Launch::new("move", format!("copy_b{size}"), [blocks(walk.count(), 256)?, 1, 1], 256, &p)
+        .at(offset_of!(params::Copy, x), x.clone())
+        .at(offset_of!(params::Copy, y), y.clone()))
 }
 
+/// Bytes that a thread moves at once where it can.
+pub(super) const PIECE: usize = 16;
+
 /// The walk in pieces of 16 bytes, if both sides lie in rows that keep them aligned; and the size of a piece.
-fn grouped(walk: Walk, size: usize, offsets: [usize; 2]) -> (Walk, usize) {
-    const PIECE: usize = 16;
+pub(super) fn grouped(walk: Walk, size: usize, offsets: [usize; 2]) -> (Walk, usize) {
     let (n, last) = (PIECE / size, walk.dims.len().wrapping_sub(1));
     let fits = !walk.dims.is_empty()
         && walk.dims[last].is_multiple_of(n)
@@ -240,10 +265,8 @@ fn transposed(x: &Arg, y: &Arg, walk: &Walk) -> Result<Option<Launch>> {
         _ => return Ok(None),
     };
     // Spare channels are written along.
-    let spare =
-        nhwc(&y.layout).filter(|_| owns_spare(&y.layout, y.dtype)).map_or(walk.dims[rows], |s| s.pixel);
     let channels_inside = y.layout.shape().get(1) == Some(&walk.dims[rows]);
-    let fill_rows = if channels_inside { spare.max(walk.dims[rows]) } else { walk.dims[rows] };
+    let fill_rows = y.spare_to().filter(|_| channels_inside).unwrap_or(walk.dims[rows]);
     let (b, r, c) = (batch.map_or(1, |d| walk.dims[d]), walk.dims[rows], walk.dims[cols]);
     let p = params::Transpose {
         batch: int(b)?,
@@ -425,6 +448,7 @@ pub(super) fn lookup(low: &Lowering, op: &Lookup, step: &StepDesc<'_>) -> Result
         dtype: DType::U8,
         layout: Layout::contiguous(one),
         offset: 0,
+        owned: true,
     };
     step_of("lookup", LOOKUP, &[x, unused, table], &Arg::output(step)?, [0.0; 2])
 }
@@ -446,7 +470,7 @@ fn along(low: &Lowering, step: &StepDesc<'_>, i: usize, axis: i64) -> Result<Opt
     }
     let shape = Shape::new(&dims).map_err(|e| unsupported(step, &e.to_string()))?;
     let ptr = low.constant(Recipe::Raw(t.clone()));
-    Ok(Some(Arg { ptr, dtype: t.dtype(), layout: Layout::contiguous(shape), offset: 0 }))
+    Ok(Some(Arg { ptr, dtype: t.dtype(), layout: Layout::contiguous(shape), offset: 0, owned: true }))
 }
 
 pub(super) fn quantize(low: &Lowering, axis: i64, forth: bool, step: &StepDesc<'_>) -> Result<DeviceKernel> {

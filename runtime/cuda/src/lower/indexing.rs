@@ -1,7 +1,7 @@
 //! Slices, pads, tiles, gathers and scatters.
 
 use super::dims::{MOST, Walk, signed};
-use super::elementwise::{Arg, copy, fill, spare};
+use super::elementwise::{Arg, copy, fill, spare, strided};
 use super::{Lowering, blocks, int, unsupported};
 use crate::Result;
 use crate::launch::{DeviceKernel, Launch, Ptr};
@@ -33,6 +33,7 @@ fn part(a: &Arg, layout: Layout, offset: usize) -> Arg {
         dtype: a.dtype,
         layout,
         offset: a.offset + offset * a.dtype.size(),
+        owned: false,
     }
 }
 
@@ -96,20 +97,8 @@ pub(super) fn slice(low: &Lowering, op: &Slice, step: &StepDesc<'_>) -> Result<D
     let step_of = |r: &AxisRange| if r.len > 1 { r.step } else { 0 };
     let stepped: Vec<i64> = ranges.iter().zip(&strides).map(|(r, s)| step_of(r) * s).collect();
     let walk = Walk::new(y.layout.shape(), &[stepped, signed(y.layout.strides())]).merged(1);
-    let p = params::Copy {
-        dims: walk.six()?,
-        sx: walk.six_strides(0)?,
-        sy: walk.six_strides(1)?,
-        count: int(walk.count())?,
-        ..Default::default()
-    };
     let mut launches: Vec<Launch> = spare(&y)?.into_iter().collect();
-    let kernel = format!("copy_b{}", x.dtype.size());
-    launches.push(
-        Launch::new("move", kernel, [blocks(walk.count(), 256)?, 1, 1], 256, &p)
-            .at(offset_of!(params::Copy, x), moved(&x.ptr, start, x.dtype))
-            .at(offset_of!(params::Copy, y), y.ptr.clone()),
-    );
+    launches.push(strided(&walk, x.dtype.size(), &moved(&x.ptr, start, x.dtype), &y.ptr)?);
     Ok(DeviceKernel::new(format!("slice {}", y.dtype), launches))
 }
 
@@ -123,20 +112,8 @@ pub(super) fn tile(low: &Lowering, step: &StepDesc<'_>) -> Result<DeviceKernel> 
         sy.extend([(y.layout.strides()[d] * n) as i64, y.layout.strides()[d] as i64]);
     }
     let walk = Walk::new(&dims, &[sx, sy]).merged(1);
-    let p = params::Copy {
-        dims: walk.six()?,
-        sx: walk.six_strides(0)?,
-        sy: walk.six_strides(1)?,
-        count: int(walk.count())?,
-        ..Default::default()
-    };
     let mut launches: Vec<Launch> = spare(&y)?.into_iter().collect();
-    let kernel = format!("copy_b{}", x.dtype.size());
-    launches.push(
-        Launch::new("move", kernel, [blocks(walk.count(), 256)?, 1, 1], 256, &p)
-            .at(offset_of!(params::Copy, x), x.ptr.clone())
-            .at(offset_of!(params::Copy, y), y.ptr.clone()),
-    );
+    launches.push(strided(&walk, x.dtype.size(), &x.ptr, &y.ptr)?);
     Ok(DeviceKernel::new(format!("tile {}", y.dtype), launches))
 }
 
@@ -367,11 +344,11 @@ pub(super) fn split(low: &Lowering, op: &Split, step: &StepDesc<'_>) -> Result<D
     let x = Arg::input(low, step, 0)?;
     let axis = axis_of(step, op.axis, x.layout.shape().rank())?;
     let (mut start, mut launches) = (0, Vec::new());
-    for (o, ((dtype, layout), offset)) in step.outputs.iter().zip(&step.offsets).enumerate() {
-        let len = layout.shape()[axis];
+    for o in 0..step.outputs.len() {
+        let y = Arg::output_of(step, o)?;
+        let len = y.layout.shape()[axis];
         let (from, skipped) =
             x.layout.sliced(axis, start, len, 1).map_err(|e| unsupported(step, &e.to_string()))?;
-        let y = Arg { ptr: Ptr::Output(o, 0), dtype: *dtype, layout: *layout, offset: *offset };
         launches.extend(copy(&part(&x, from, skipped), &y)?);
         start += len;
     }

@@ -82,9 +82,10 @@ pub(super) fn rows_packed(layout: &Layout) -> Option<Nhwc> {
     nhwc(layout).filter(|s| s.row == w * s.pixel)
 }
 
-/// Channels from pixel to pixel, if the value owns all of them (spare ones included): the pixel stride is its channels
-/// rounded up to a unit, not that of a wider buffer it is a part of.
-pub(super) fn owns_spare(layout: &Layout, dtype: DType) -> bool {
-    let Some(&c) = layout.shape().get(1) else { return false };
-    nhwc(layout).is_some_and(|s| s.pixel == c.next_multiple_of(unit(dtype, c)))
+/// Elements from pixel to pixel, if there are spare channels in them and they belong to the value: its buffer is its own, and
+/// the pixel stride is its channels rounded up to a unit. The stride alone says nothing: a part of a concat may have the same.
+pub(super) fn spare_to(layout: &Layout, dtype: DType, owned: bool) -> Option<usize> {
+    let &c = layout.shape().get(1)?;
+    let pixel = layout.pixel_stride().filter(|_| owned)?;
+    (pixel > c && pixel == c.next_multiple_of(unit(dtype, c))).then_some(pixel)
 }

@@ -34,6 +34,7 @@ fn side(step: &StepDesc<'_>, layout: &Layout, batch: &[usize], vector_is_row: bo
 
 /// The launch of a product, its kernel by the dtypes.
 fn product(
+    low: &Lowering,
     step: &StepDesc<'_>,
     [a, b, c]: [&Arg; 3],
     mut p: params::Matmul,
@@ -47,8 +48,11 @@ fn product(
     if !(halves || a.dtype == b.dtype && matches!(a.dtype, DType::F32 | DType::F16)) {
         return Err(unsupported(step, "two f32 or two f16 operands expected"));
     }
-    let (kernel, tile, threads) =
-        if halves { ("matmul_f16_64x64", 64, 128) } else { ("matmul_any", 32, 256) };
+    let (kernel, tile, threads) = if halves && !low.target.is_volta() {
+        ("matmul_f16_64x64", 64, 128)
+    } else {
+        ("matmul_any", 32, 256)
+    };
     let z = blocks(batch[0].max(1) * batch[1].max(1), 1)?;
     let grid = [blocks(p.n as usize, tile)?, blocks(p.m as usize, tile)?, z];
     if z > 65_535 || grid[1] > 65_535 {
@@ -110,7 +114,7 @@ pub(super) fn matmul(low: &Lowering, step: &StepDesc<'_>) -> Result<DeviceKernel
         alpha: 1.0,
         ..Default::default()
     };
-    product(step, [&a, &b, &c], p, dims, None)
+    product(low, step, [&a, &b, &c], p, dims, None)
 }
 
 pub(super) fn gemm(low: &Lowering, op: &Gemm, step: &StepDesc<'_>) -> Result<DeviceKernel> {
@@ -146,5 +150,5 @@ pub(super) fn gemm(low: &Lowering, op: &Gemm, step: &StepDesc<'_>) -> Result<Dev
             bias.layout.broadcast_to(c.layout.shape()).map_err(|e| unsupported(step, &e.to_string()))?;
         (p.bias_row, p.bias_col) = (int(wide.strides()[0])?, int(wide.strides()[1])?);
     }
-    product(step, [&a, &b, &c], p, [1, 1], bias.as_ref())
+    product(low, step, [&a, &b, &c], p, [1, 1], bias.as_ref())
 }

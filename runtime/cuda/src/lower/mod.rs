@@ -8,17 +8,23 @@ mod elementwise;
 mod indexing;
 mod layout;
 mod matmul;
+#[cfg(test)]
+mod poison;
 mod pool;
 mod qconv;
 mod reduce;
 mod staged;
+#[cfg(test)]
+mod tests;
+mod tiles;
+mod transposed;
 
 use crate::launch::{DeviceKernel, Ptr};
 use crate::tune::Tuned;
 use crate::weights::{Cache, Recipe};
 use crate::{Error, ErrorKind, Precision, Result};
 use saltica_core::{Compiler, LayoutChoice, Operand, StepDesc};
-use saltica_models::graph::{Op, OutFact};
+use saltica_models::graph::{Op, OutFact, Residual};
 use saltica_models::passes::Settled;
 use saltica_tensor::{DType, Layout, Tensor};
 use std::collections::BTreeMap;
@@ -30,6 +36,29 @@ pub struct Target {
     pub arch: u32,
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
+    /// Bytes of shared memory a block may have.
+    pub shared: u32,
+}
+
+impl Target {
+    /// A device of this compute capability that is not here, with what NVIDIA says that a block may have of shared memory (CUDA
+    /// C programming guide, technical specifications per compute capability). A device that is here is asked.
+    pub fn of(arch: u32, multiprocessors: u32) -> Target {
+        let kilobytes = match arch {
+            70..75 => 96,
+            75..80 => 64,
+            80 | 87 => 163,
+            81..90 | 120.. => 99,
+            90..120 => 227,
+            _ => 48,
+        };
+        Target { arch, multiprocessors, shared: kilobytes << 10 }
+    }
+
+    /// Whether its tensor cores are of the first kind: no asynchronous copies, products of 16x16 by one instruction.
+    fn is_volta(self) -> bool {
+        self.arch < 80
+    }
 }
 
 /// Lowers steps for a target.
@@ -103,6 +132,20 @@ fn output<'s>(step: &'s StepDesc<'_>) -> Result<(DType, &'s Layout, usize)> {
     }
 }
 
+/// Whether kernels can reach over a value: they count its elements, spare ones included, in 32 bits.
+fn countable(step: &StepDesc<'_>, layout: &Layout) -> Result<()> {
+    let elements = layout.span().saturating_add(layout.pixel_stride().unwrap_or(0));
+    if elements > i32::MAX as usize {
+        return Err(unsupported(
+            step,
+            &format!(
+                "a tensor that reaches over {elements} elements, kernels count to 2^31 - 1: take a smaller batch"
+            ),
+        ));
+    }
+    Ok(())
+}
+
 /// A number that kernels take as 32 bits.
 fn int(n: usize) -> Result<i32> {
     i32::try_from(n).map_err(|_| {
@@ -127,7 +170,21 @@ impl Compiler for Lowering {
         layout::pixel_stride(fact)
     }
 
+    fn stores_wide(&self, op: &Op) -> bool {
+        // Sums are f32; a residual is read in the dtype that is written.
+        match op {
+            Op::Conv(conv) => conv.residual == Residual::None,
+            Op::MatMul(_) | Op::Gemm(_) => true,
+            _ => false,
+        }
+    }
+
     fn compile(&self, step: &StepDesc<'_>) -> saltica_core::Result<DeviceKernel> {
+        let operands = step.inputs.iter().flatten().map(|o| &o.layout);
+        operands.chain(step.outputs.iter().map(|(_, l)| l)).try_for_each(|l| countable(step, l))?;
+        if step.outputs.iter().all(|(_, l)| l.shape().elements() == 0) {
+            return Ok(DeviceKernel::new("nothing", Vec::new()));
+        }
         Ok(self.lower(step)?)
     }
 }
@@ -154,7 +211,7 @@ macro_rules! table {
 
 table! { low, step:
     Conv(op) => staged::in_pixels(step, &|step| conv::conv(low, op, step));
-    ConvTranspose(op) => staged::in_pixels(step, &|step| conv::transpose(low, op, step));
+    ConvTranspose(op) => staged::in_pixels(step, &|step| transposed::transpose(low, op, step));
     QuantConv(op) => staged::in_pixels(step, &|step| qconv::conv(low, op, step));
     // Elements moved
     Identity(_) => elementwise::moved(low, step);

@@ -1,6 +1,7 @@
 //! Pooling and resizing.
 
-use super::elementwise::{Arg, spare};
+use super::dims::{Walk, signed};
+use super::elementwise::{Arg, PIECE, grouped, spare, strided};
 use super::layout::nhwc;
 use super::{Lowering, blocks, constant, int, unsupported};
 use crate::Result;
@@ -109,6 +110,37 @@ fn table(op: &Resize, axis: &AxisResize) -> Option<(Vec<u8>, i32)> {
     Some((bytes, 2))
 }
 
+/// Whole factors by which rows and columns repeat, if each pixel of the output is one of the input and they come in order.
+fn repeats(op: &Resize, axes: &[AxisResize], input: [usize; 2], output: [usize; 2]) -> Option<[usize; 2]> {
+    let mut factors = [1; 2];
+    for d in 0..2 {
+        factors[d] = output[d] / input[d].max(1);
+        let same = |o: usize| op.nearest_source(&axes[d + 2], o) == Some(o / factors[d]);
+        if factors[d] * input[d] != output[d] || !(0..output[d]).all(same) {
+            return None;
+        }
+    }
+    Some(factors)
+}
+
+/// Pixels repeated, 16 bytes of channels at a time; `None` if the channels are not aligned for that.
+fn repeated(x: &Arg, y: &Arg, [down, across]: [usize; 2]) -> Result<Option<DeviceKernel>> {
+    let (&[n, c, h, w], [xn, xc, xh, xw]) = (x.layout.shape().dims(), x.layout.strides()) else {
+        return Ok(None);
+    };
+    let [yn, yc, yh, yw] = y.layout.strides() else { return Ok(None) };
+    let sx = signed(&[*xn, *xh, 0, *xw, 0, *xc]);
+    let sy = signed(&[*yn, yh * down, *yh, yw * across, *yw, *yc]);
+    let walk = Walk::new(&[n, h, down, w, across, c], &[sx, sy]).merged(1);
+    let (walk, size) = grouped(walk, x.dtype.size(), [x.offset, y.offset]);
+    if x.dtype != y.dtype || size != PIECE {
+        return Ok(None);
+    }
+    let mut launches: Vec<Launch> = spare(y)?.into_iter().collect();
+    launches.push(strided(&walk, size, &x.ptr, &y.ptr)?);
+    Ok(Some(DeviceKernel::new(format!("repeat {}", x.dtype), launches)))
+}
+
 pub(super) fn resize(low: &Lowering, op: &Resize, step: &StepDesc<'_>) -> Result<DeviceKernel> {
     let (x, y) = (Arg::input(low, step, 0)?, Arg::output(step)?);
     let given = |i: usize| match step.inputs.get(i).and_then(Option::as_ref) {
@@ -123,6 +155,12 @@ pub(super) fn resize(low: &Lowering, op: &Resize, step: &StepDesc<'_>) -> Result
     let same = |a: &AxisResize| a.scale == 1.0;
     if x.layout.shape().rank() != 4 || !same(&axes[0]) || !same(&axes[1]) {
         return Err(unsupported(step, "rows and columns of pictures only"));
+    }
+    if let (&[_, _, h, w], &[_, _, oh, ow]) = (x.layout.shape().dims(), y.layout.shape().dims())
+        && let Some(factors) = repeats(op, &axes, [h, w], [oh, ow])
+        && let Some(kernel) = repeated(&x, &y, factors)?
+    {
+        return Ok(kernel);
     }
     let (Some((rows, row_taps)), Some((cols, col_taps))) = (table(op, &axes[2]), table(op, &axes[3])) else {
         return Err(unsupported(step, "nearest or linear sampling expected"));

@@ -1,7 +1,9 @@
 //! Convolutions of 8-bit numbers: bit for bit what `QuantConv` defines.
 
-use super::conv::{Tiled, activation, base, families, fits, is_aligned, set_x, set_y, sizes, spare_rows};
+use super::conv::{activation, base, families, finished, fits, is_aligned, set_x, set_y, sizes};
+use super::elementwise::Arg;
 use super::layout::{nhwc, rows_packed, unit};
+use super::tiles::Tiled;
 use super::{Lowering, blocks, constant, input, int, output, unsupported};
 use crate::Result;
 use crate::launch::{DeviceKernel, Launch, Ptr};
@@ -48,7 +50,7 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
     };
     let window = Window { kernel: [kh, kw], ..*op.window() };
     let mut p = base(&s, &window)?;
-    let rows = spare_rows(y, y_dtype, s.cout);
+    let rows = Arg::output(step)?.spare_to().unwrap_or(s.cout);
     set_y(
         &mut p,
         rows_packed(y).ok_or_else(|| unsupported(step, "the output's channels are not innermost"))?,
@@ -106,7 +108,7 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
     let depthwise = op.group() == s.cin && op.group() == s.cout && s.cin > 1;
     if depthwise
         && let Some(xs) = nhwc(&x.layout).filter(|xs| is_aligned(x.offset, *xs, x.dtype, 8))
-        && fits(&x.layout, x.dtype, s.cin, 8)
+        && fits(x, s.cin, 8)
     {
         set_x(&mut p, xs)?;
         p.groups = int(op.group())?;
@@ -114,7 +116,7 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
         let w = low.constant(Recipe::Taps { weights: weights.clone(), dtype: DType::I8, channels, minus });
         let work = s.batch * s.output[0] * s.output[1] * s.cout.div_ceil(8);
         let launch = Launch::new("conv_dw", "conv_dw_i8", [blocks(work, 256)?, 1, 1], 256, &p);
-        return Ok(DeviceKernel::new(format!("conv depthwise {}", x.dtype), vec![finish(launch, w, plain)]));
+        return finished(step, format!("conv depthwise {}", x.dtype), finish(launch, w, plain));
     }
 
     let step_unit = unit(x.dtype, s.cin);
@@ -122,8 +124,8 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
     if op.group() == 1
         && window.kernel.iter().all(|&k| k <= 16)
         && let Some(xs) = nhwc(&x.layout).filter(|xs| is_aligned(x.offset, *xs, x.dtype, step_unit))
-        && fits(&x.layout, x.dtype, s.cin, step_unit)
-        && (!small || xs.pixel == 4)
+        && fits(x, s.cin, step_unit)
+        && (!small || xs.pixel == 4 && !low.target.is_volta())
     {
         set_x(&mut p, xs)?;
         let channels = s.cin.next_multiple_of(step_unit);
@@ -139,7 +141,7 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
             row,
             minus,
         });
-        let families = families(&window, small, false, "i8");
+        let families = families(low, &window, small, false, "i8");
         let families: Vec<&str> = families.iter().map(String::as_str).collect();
         return Tiled { families: &families, params: p, exact: true, aligned: y_at.is_multiple_of(16) }
             .kernel(low, &|l| finish(l, w.clone(), folded.clone()))
@@ -162,5 +164,5 @@ pub(super) fn conv(low: &Lowering, op: &QuantConv, step: &StepDesc<'_>) -> Resul
     });
     let work = s.batch * s.output[0] * s.output[1] * s.cout;
     let launch = Launch::new("conv_dw", "conv_direct_i8", [blocks(work, 256)?, 1, 1], 256, &p);
-    Ok(DeviceKernel::new(format!("conv direct {}", x.dtype), vec![finish(launch, w, plain)]))
+    finished(step, format!("conv direct {}", x.dtype), finish(launch, w, plain))
 }

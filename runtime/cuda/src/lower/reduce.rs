@@ -264,8 +264,12 @@ pub(super) fn top_k(low: &Lowering, op: &TopK, step: &StepDesc<'_>) -> Result<De
         ..Default::default()
     };
     // Eight bytes for each place of the sort: the power of two from k on.
+    let shared = (k.next_power_of_two() * 8) as u32;
+    if shared > low.target.shared {
+        return Err(unsupported(step, &format!("{k} of a row: the device has no shared memory for so many")));
+    }
     let launch = Launch::new("reduce", "top_k", [blocks(walk.count(), 1)?, 1, 1], 1024, &p)
-        .shared((k.next_power_of_two() * 8) as u32)
+        .shared(shared)
         .at(offset_of!(params::TopK, x), x.ptr.clone())
         .at(offset_of!(params::TopK, values), y.ptr.clone())
         .maybe(offset_of!(params::TopK, indices), step.outputs.get(1).map(|_| Ptr::Output(1, 0)));

@@ -1,11 +1,11 @@
 //! Convolutions whose operands lie in an order their kernels do not take: copied into pixels and back, through scratch.
 
 use super::elementwise::{Arg, copy};
-use super::layout::{nhwc, owns_spare, rows_packed, unit};
-use super::unsupported;
+use super::layout::{nhwc, rows_packed, spare_to, unit};
+use super::{countable, unsupported};
 use crate::Result;
 use crate::launch::{DeviceKernel, Launch, Ptr};
-use saltica_core::{Compiled, StepDesc};
+use saltica_core::{Compiled, Operand, StepDesc};
 use saltica_tensor::{DType, Layout};
 
 const ALIGN: usize = 256;
@@ -14,18 +14,20 @@ const ALIGN: usize = 256;
 fn pixels(step: &StepDesc<'_>, layout: &Layout, dtype: DType) -> Result<Layout> {
     let shape = *layout.shape();
     let channels = shape.get(1).copied().unwrap_or(1);
-    Layout::channels_last(shape, channels.next_multiple_of(unit(dtype, channels)))
-        .map_err(|e| unsupported(step, &e.to_string()))
+    let layout = Layout::channels_last(shape, channels.next_multiple_of(unit(dtype, channels)))
+        .map_err(|e| unsupported(step, &e.to_string()))?;
+    countable(step, &layout)?;
+    Ok(layout)
 }
 
 /// Whether a kernel can read whole vectors of channels from it.
-fn is_read_well(layout: &Layout, dtype: DType, offset: usize) -> bool {
-    let channels = layout.shape().get(1).copied().unwrap_or(0);
-    let lanes = unit(dtype, channels);
-    nhwc(layout).is_some_and(|s| {
+fn is_read_well(x: &Operand<'_>) -> bool {
+    let channels = x.layout.shape().get(1).copied().unwrap_or(0);
+    let lanes = unit(x.dtype, channels);
+    nhwc(&x.layout).is_some_and(|s| {
         [s.pixel, s.row, s.image].iter().all(|s| s.is_multiple_of(lanes))
-            && offset.is_multiple_of(lanes * dtype.size())
-            && (channels.is_multiple_of(lanes) || owns_spare(layout, dtype))
+            && x.offset.is_multiple_of(lanes * x.dtype.size())
+            && (channels.is_multiple_of(lanes) || spare_to(&x.layout, x.dtype, x.owned).is_some())
             && (channels > 4 || s.pixel == lanes)
     })
 }
@@ -50,14 +52,10 @@ pub(super) fn in_pixels(
         if x.constant.is_some() || x.layout.shape().rank() != 4 || x.layout.shape().elements() == 0 {
             continue;
         }
-        let fine = if i == 0 {
-            is_read_well(&x.layout, x.dtype, x.offset)
-        } else {
-            rows_packed(&x.layout).is_some()
-        };
+        let fine = if i == 0 { is_read_well(x) } else { rows_packed(&x.layout).is_some() };
         if !fine {
             x.layout = pixels(step, &x.layout, x.dtype)?;
-            x.offset = 0;
+            (x.offset, x.owned) = (0, true);
             inputs.push((i, room(&x.layout, x.dtype)));
         }
     }
@@ -67,6 +65,7 @@ pub(super) fn in_pixels(
     {
         *layout = pixels(step, layout, *dtype)?;
         *offset = 0;
+        inner.owned = vec![true];
         output = Some(room(layout, *dtype));
     }
     let kernel = lower(&inner)?;
@@ -86,15 +85,14 @@ pub(super) fn in_pixels(
     let mut before: Vec<Launch> = Vec::new();
     for &(i, at) in &inputs {
         if let (Some(Some(from)), Some(Some(to))) = (step.inputs.get(i), inner.inputs.get(i)) {
-            let x =
-                Arg { ptr: Ptr::Input(i, 0), dtype: from.dtype, layout: from.layout, offset: from.offset };
-            let y = Arg { ptr: Ptr::Scratch(base + at), dtype: to.dtype, layout: to.layout, offset: 0 };
+            let x = Arg::at(Ptr::Input(i, 0), from);
+            let y = Arg::at(Ptr::Scratch(base + at), to);
             before.extend(copy(&x, &y)?);
         }
     }
     let mut after: Vec<Launch> = Vec::new();
     if let (Some(at), Some((dtype, layout))) = (output, inner.outputs.first()) {
-        let x = Arg { ptr: Ptr::Scratch(base + at), dtype: *dtype, layout: *layout, offset: 0 };
+        let x = Arg { ptr: Ptr::Scratch(base + at), dtype: *dtype, layout: *layout, offset: 0, owned: true };
         after.extend(copy(&x, &Arg::output(step)?)?);
     }
     Ok(kernel.between(&before, &after, base + bytes))
