@@ -49,10 +49,11 @@ fn steps_find_what_the_detector_finds_and_allocate_nothing() {
         values: vec![("batch", Value::Whole(4)), ("threads", Value::Whole(1))],
         ..Flags::default()
     };
-    let mut engine = Engine::load(&Model::built_in(), &Settings::load(&flags).unwrap()).unwrap();
+    let mut engine = Engine::load_all_sizes(&Model::built_in(), &Settings::load(&flags).unwrap()).unwrap();
     // The first and a later one: a rebuilt pipeline gets its own executors.
     for _ in 0..2 {
         let mut model = engine.model(2).unwrap();
+        assert_eq!(model.most, 4);
         assert_eq!(model.bytes.len(), model.most + 1);
         assert!(model.bytes.is_sorted() && model.bytes[1] > 0, "{:?}", model.bytes);
         let mut found = Detections::new();

@@ -17,13 +17,14 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// Small frames of a bright scene, as fast as they are used.
 const SMALL: &str = "sim:street?seed=10&light=day&size=320x180&index=off&pace=off";
 
 fn records(args: &[&str]) -> Vec<Value> {
+    let _beside = beside();
     let o = saltica(args);
     assert_eq!(o.status.code(), Some(0), "{}", stderr(&o));
     Schema::load().check(&stdout(&o))
@@ -40,17 +41,30 @@ fn error(args: &[&str]) -> String {
     stderr(&o)
 }
 
-/// One at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// Nothing else runs meanwhile.
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    MACHINE.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running program whose stderr is read line by line.
+/// Others may run beside.
+fn beside() -> RwLockReadGuard<'static, ()> {
+    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running program whose stderr is read line by line. It ends with the test, and after two minutes in any case.
 struct Running {
     child: Child,
     errors: BufReader<ChildStderr>,
     said: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
 }
 
 impl Running {
@@ -61,7 +75,8 @@ impl Running {
     }
 
     fn spawn(mut c: std::process::Command) -> Running {
-        let mut child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            c.args(["--duration", "2m"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let errors = BufReader::new(child.stderr.take().unwrap());
         Running { child, errors, said: String::new() }
     }
@@ -158,6 +173,7 @@ fn results_do_not_depend_on_the_batch() {
 
 #[test]
 fn several_sources_and_one_that_cannot_be_read() {
+    let _beside = beside();
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("saltica.toml");
     let text = format!(
@@ -239,6 +255,7 @@ fn settings_are_shown_with_where_they_come_from_and_without_passwords() {
 #[test]
 fn it_ends_by_itself_when_told_to() {
     let all = records(&["run", SMALL, "--json", "--max-frames", "5"]);
+    let _beside = beside();
     assert_eq!(of_type(&all, "result").len(), 5);
     assert!(of_type(&all, "run")[0]["sources"][0]["answered"].as_u64().unwrap() >= 5);
     // A camera that would go on for ever.
@@ -253,6 +270,7 @@ fn it_ends_by_itself_when_told_to() {
 
 #[test]
 fn who_reads_no_further_ends_it() {
+    let _beside = beside();
     let mut c = command();
     let mut child =
         c.args(["run", SMALL, "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -323,8 +341,9 @@ fn the_service_manager_is_told() {
         let n = socket.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..n]).into_owned()
     };
-    assert_eq!(next(), "READY=1");
-    assert_eq!(next(), "WATCHDOG=1");
+    let mut said = || std::iter::repeat_with(&mut next).find(|m| !m.starts_with("STATUS=")).unwrap();
+    assert_eq!(said(), "READY=1");
+    assert_eq!(said(), "WATCHDOG=1");
     running.signal("-TERM");
     while next() != "STOPPING=1" {}
     assert_eq!(running.end().0.code(), Some(0));

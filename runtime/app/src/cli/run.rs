@@ -4,6 +4,7 @@ use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use saltica::report::{printable, printable_lines};
 use saltica::run::table::{KEYS, SOURCE_KEYS};
 use saltica::run::value::{Kind, Value};
 use saltica::run::{self, Flags, Settings, Tell};
@@ -17,7 +18,8 @@ const ABOUT: &str = "Run cameras, files and streams through a model, continuousl
 const MORE: &str = "Run cameras, files and streams through a model, continuously
 
 Results go to the sinks named with --sink (or, with --json, to stdout, a record `result` for each frame). On a terminal the
-state of each source is shown while it runs; a table at the end says what became of every frame.
+state of each source is shown while it runs; a table at the end says what became of every frame. Exit 1: some sources ended by an
+error, or a sink lost results.
 
 SIGTERM and SIGINT answer what is on its way and end it (exit 0, in under 2 s); SIGHUP reads the configuration again.
 Every setting is a flag and, under the same name, a key of the file given with --config; flags go before the file.";
@@ -160,22 +162,31 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, Stop> {
         ui.text(&Settings::load(&flags)?.show())?;
         return Ok(Exit::Done);
     }
-    let stdout_taken = Settings::load(&flags)?.uses_stdout();
+    let settings = Settings::load(&flags)?;
+    let stdout_taken = settings.uses_stdout();
     let mut screen = Screen::new();
-    let result = run::run(&flags, &mut screen);
+    let result = run::run(&flags, settings, &mut screen);
     screen.clear();
     let outcome = result?;
     if ui.json {
         ui.record("run", &outcome.record)?;
     } else if !outcome.quiet {
         let text = outcome.record.text(ui.style);
-        if stdout_taken { eprint!("{text}") } else { ui.text(&text)? }
+        if stdout_taken { say(text.trim_end()) } else { ui.text(&text)? }
     }
     Ok(match outcome.failed() {
+        _ if outcome.signalled => Exit::Done,
+        (0, _) if outcome.is_short() => Exit::SomeFailed,
         (0, _) => Exit::Done,
         (failed, all) if failed == all => Exit::Unusable,
         _ => Exit::SomeFailed,
     })
+}
+
+/// Whoever closed stderr does not want to know.
+fn say(text: &str) {
+    use std::io::Write as _;
+    drop(writeln!(stderr(), "{text}"));
 }
 
 /// The terminal, or whoever reads stderr.
@@ -203,8 +214,8 @@ impl Screen {
 
     fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| say(&printable_lines(text))),
+            None => say(&printable_lines(text)),
         }
     }
 }
@@ -220,8 +231,8 @@ impl Tell for Screen {
 
     fn status(&mut self, lines: &[String]) {
         match &self.bar {
-            Some(bar) => bar.set_message(lines.join("\n")),
-            None => lines.iter().for_each(|line| eprintln!("{line}")),
+            Some(bar) => bar.set_message(printable_lines(&lines.join("\n")).into_owned()),
+            None => lines.iter().for_each(|line| say(&printable(line))),
         }
     }
 

@@ -106,9 +106,7 @@ fn stop(e: io::Error) -> Stop {
 /// the process. A signal that whoever started the program wants ignored (`nohup`, a shell's background) stays ignored.
 pub(super) fn remove_half_files_on_signals() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let ignored = std::fs::read_to_string("/proc/self/status").map_or(0, |s| ignored(&s));
-    let heeded = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    match signal_hook::iterator::Signals::new(heeded) {
+    match signal_hook::iterator::Signals::new(output::heeded(&[SIGHUP, SIGINT, SIGTERM])) {
         Ok(mut signals) => {
             std::thread::spawn(move || {
                 if let Some(signal) = signals.forever().next() {
@@ -117,22 +115,5 @@ pub(super) fn remove_half_files_on_signals() {
             });
         }
         Err(e) => log::warn!("an interrupt may leave half-written files: no handler ({e})"),
-    }
-}
-
-/// The mask of ignored signals in `/proc/PID/status` (proc_pid_status(5)): bit 0 is signal 1.
-fn ignored(status: &str) -> u64 {
-    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
-    mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn ignored_signals_are_read_from_the_mask() {
-        let status =
-            "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001003\nSigCgt:\t0000000180004002\n";
-        assert_eq!(super::ignored(status), 0x1003);
-        assert_eq!(super::ignored(""), 0);
     }
 }

@@ -7,6 +7,7 @@
 
 use super::catalogue::{Entry, Origin, in_the_way};
 use crate::{Error, ErrorKind, Result, sha256_hex};
+use saltica_pipeline::source::redact;
 use saltica_tensor::storage::MappedFile;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
@@ -150,7 +151,7 @@ impl Puller {
             path: path.display().to_string(),
             bytes,
             sha256: sha256.into(),
-            url: url.into(),
+            url: redact(url),
             transferred: job.transferred,
             resumed: job.resumed.unwrap_or(0),
         };
@@ -204,7 +205,7 @@ impl Puller {
                     ErrorKind::Io,
                     format!(
                         "cannot fetch {}: {why} ({failed} {attempts}{kept}; --url names a mirror)",
-                        job.url
+                        redact(job.url)
                     ),
                 ));
             }
@@ -345,7 +346,7 @@ impl Job<'_> {
                     ErrorKind::Io,
                     format!(
                         "cannot fetch {}: the server answers {}; --url names another address with the same file",
-                        self.url,
+                        redact(self.url),
                         answer.status()
                     ),
                 )));
@@ -411,7 +412,7 @@ impl Job<'_> {
             format!(
                 "{} does not hold the published file: {found} found, {} bytes with SHA-256 {} expected; nothing was \
                  installed. Is a login page or a changed mirror in between? --url names another address",
-                self.url,
+                redact(self.url),
                 self.bytes - start,
                 self.sha256
             ),
@@ -429,12 +430,16 @@ impl Job<'_> {
     /// What a request that got no answer failed of.
     fn refused(&self, e: ureq::Error) -> Failure {
         match e {
-            ureq::Error::BadUri(_) | ureq::Error::Http(_) | ureq::Error::InvalidProxyUrl => Failure::Lasting(
-                Error::new(ErrorKind::Usage, format!("{} is no address to fetch from: {e}", self.url)),
-            ),
-            ureq::Error::TooManyRedirects => {
-                Failure::Lasting(Error::new(ErrorKind::Io, format!("cannot fetch {}: {e}", self.url)))
+            ureq::Error::BadUri(_) | ureq::Error::Http(_) | ureq::Error::InvalidProxyUrl => {
+                Failure::Lasting(Error::new(
+                    ErrorKind::Usage,
+                    redact(&format!("{} is no address to fetch from: {e}", self.url)),
+                ))
             }
+            ureq::Error::TooManyRedirects => Failure::Lasting(Error::new(
+                ErrorKind::Io,
+                redact(&format!("cannot fetch {}: {e}", self.url)),
+            )),
             other => Failure::Passing(other.to_string(), None),
         }
     }

@@ -146,6 +146,18 @@ fn temporary_name(name: &OsStr) -> OsString {
     temporary
 }
 
+/// Those of these signals that whoever started the program does not want ignored (`nohup`, a shell's background).
+pub fn heeded(signals: &[i32]) -> Vec<i32> {
+    let ignored = std::fs::read_to_string("/proc/self/status").map_or(0, |s| ignored(&s));
+    signals.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// The mask of ignored signals in `/proc/PID/status` (proc_pid_status(5)): bit 0 is signal 1.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
+    mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Removes what is half written and ends the process: for an interrupt's handler.
 pub fn abandon(exit_code: i32) -> ! {
     let list = unfinished();
@@ -166,6 +178,14 @@ pub fn abandon(exit_code: i32) -> ! {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        let status =
+            "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001003\nSigCgt:\t0000000180004002\n";
+        assert_eq!(ignored(status), 0x1003);
+        assert_eq!(ignored(""), 0);
+    }
 
     #[test]
     fn a_failed_write_leaves_the_old_file_and_nothing_else() {

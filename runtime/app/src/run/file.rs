@@ -242,7 +242,7 @@ mod tests {
         assert!(e.contains("did you mean 'latency'") && !e.contains("hunter2"), "{e}");
         let e = error("sources = [\"rtsp://u:hunter2@host/s\"\n");
         assert!(e.contains("no TOML") && !e.contains("hunter2"), "{e}");
-        assert!(load("score = 0.5\n").unwrap_err().to_string().contains("no source is given or in"));
+        assert!(load("score = 0.5\n").unwrap_err().to_string().contains("no source is given, nor in"));
     }
 
     #[test]

@@ -14,12 +14,12 @@ use saltica_vision::track::TrackParams;
 
 use super::model::Engine;
 use super::settings::{Settings, Shed, SourceSettings};
-use super::status::{Counts, Now};
+use super::status::{Counts, Now, SinkRecord};
 use super::tally::Tally;
 use crate::Result;
 
-/// Results that may wait for the status: far more than there ever are.
-const TALLY: SinkPlan = SinkPlan { queue: 1024, keep: Keep::Latest };
+/// Results that may wait for the status, which takes each in microseconds.
+const TALLY: SinkPlan = SinkPlan { queue: 64, keep: Keep::Latest };
 /// Frames of each source that may wait, where all are kept.
 const KEPT: usize = 16;
 
@@ -64,8 +64,8 @@ impl Live {
         let names = names(&settings.sources);
         let kept: Vec<bool> = made.iter().map(|(_, plan)| plan.keep == Keep::All).collect();
 
-        // Where every frame counts, so does every result.
-        let keep = if kept.contains(&true) { Keep::All } else { Keep::Latest };
+        // Where every frame counts, so does every result; but no sink may hold up a camera.
+        let keep = if kept.iter().all(|k| *k) { Keep::All } else { Keep::Latest };
         let mut sinks: Vec<(Box<dyn Sink>, SinkPlan)> = Vec::new();
         for s in &settings.sinks {
             let plan = s.uri.plan(SinkPlan { keep, ..SinkPlan::default() })?;
@@ -131,9 +131,9 @@ impl Live {
         !asked.is_empty() && asked.iter().all(|s| s.state == SinkState::Ended && !s.broken)
     }
 
-    /// Stops everything; how that went, and every source at last.
-    pub(super) fn stop(self) -> (Stopped, Vec<Now>) {
-        let Live { pipeline, monitor, names, .. } = self;
+    /// Stops everything; how that went, and every source and sink at last.
+    pub(super) fn stop(self) -> (Stopped, Vec<Now>, Vec<SinkRecord>) {
+        let Live { pipeline, monitor, names, asked, .. } = self;
         let before = now(&names, &monitor);
         let stopped = pipeline.stop();
         let mut after = now(&names, &monitor);
@@ -141,7 +141,8 @@ impl Live {
             // That it was stopped is no news.
             (after.state, after.reason) = (before.state, before.reason);
         }
-        (stopped, after)
+        let sinks = monitor.sinks().into_iter().take(asked).map(SinkRecord::new).collect();
+        (stopped, after, sinks)
     }
 }
 
@@ -243,6 +244,10 @@ impl Sink for Limited {
     fn close(&mut self) -> saltica_pipeline::Result<()> {
         self.sink.close()
     }
+
+    fn lost(&self) -> u64 {
+        self.sink.lost()
+    }
 }
 
 /// Pages of whichever pipeline runs: the address stays when the pipeline is rebuilt.
@@ -252,7 +257,10 @@ pub(super) struct Current(Mutex<Option<Pages>>);
 impl Current {
     /// Shows another pipeline's pages.
     pub(super) fn show(&self, site: Arc<Site>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Pages(site));
+        let old = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(Pages(site));
+        if let Some(Pages(old)) = old {
+            old.retire();
+        }
     }
 }
 

@@ -56,6 +56,19 @@ impl Engine {
     /// # Errors
     /// A model that cannot be loaded or is no detector; one of which not even a batch of one fits into memory.
     pub fn load(model: &Model, settings: &Settings) -> Result<Engine> {
+        Self::load_with(model, settings, false)
+    }
+
+    /// As [`Engine::load`], but every batch size is used that fits into memory, as if larger ones always paid: what it does is then
+    /// the same on every machine.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub fn load_all_sizes(model: &Model, settings: &Settings) -> Result<Engine> {
+        Self::load_with(model, settings, true)
+    }
+
+    fn load_with(model: &Model, settings: &Settings, all: bool) -> Result<Engine> {
         let builder = settings.detector()?;
         let opened = (settings.batch > 1).then(|| model.detector(&builder.clone().open_batch(true)));
         let detector = match opened {
@@ -83,12 +96,12 @@ impl Engine {
         };
         let limit = settings.memory_limit.or_else(|| crate::doctor::Probe::default().memory_budget());
         engine.budget = limit.unwrap_or(u64::MAX);
-        engine.measure(fixed, settings.batch, engine.budget)?;
+        engine.measure(fixed, settings.batch, engine.budget, all)?;
         engine.set_thresholds(settings)?;
         Ok(engine)
     }
 
-    fn measure(&mut self, fixed: Option<usize>, most: usize, limit: u64) -> Result<()> {
+    fn measure(&mut self, fixed: Option<usize>, most: usize, limit: u64, all: bool) -> Result<()> {
         let mut sizes: Vec<usize> = match fixed {
             Some(n) => vec![n],
             None => std::iter::successors(Some(1), |b| Some(b * 2)).take_while(|b| *b <= most).collect(),
@@ -109,7 +122,14 @@ impl Engine {
                 log::info!("batches of {size} would need {needed} bytes, the limit is {limit}");
                 break;
             }
-            let executor = plan.load()?;
+            let executor = match plan.load() {
+                // A device may have less to give than it is told to.
+                Err(e) if !measured.is_empty() => {
+                    log::info!("batches of {size} cannot be had: {e}");
+                    break;
+                }
+                executor => executor?,
+            };
             let facts = executor.input_fact(0).into_iter();
             let facts = facts.chain((0..executor.outputs()).filter_map(|i| executor.output_fact(i)));
             let io: usize = facts.map(|f| f.shape.elements() * f.dtype.size()).sum();
@@ -126,10 +146,23 @@ impl Engine {
             }
             self.dtype = executor.input_fact(0).map_or(DType::F32, |f| f.dtype);
             self.ready.push((size, executor));
-            let took = self.time(size)?;
+            let took = match self.time(size) {
+                Err(e) if !measured.is_empty() => {
+                    log::info!("batches of {size} cannot be run: {e}");
+                    self.ready.pop();
+                    break;
+                }
+                took => took?,
+            };
             let each = |(n, t): &(usize, Duration)| t.as_secs_f64() / *n as f64;
             let best = measured.iter().map(each).fold(f64::INFINITY, f64::min);
-            if each(&(size, took)) > best * (1.0 - PAYS) || (!measured.is_empty() && took > LONGEST) {
+            // Each picture a hundredth sooner than in a smaller batch, or what was measured.
+            let took = match measured.first() {
+                Some((_, one)) if all => one.mul_f64(size as f64 * 0.99f64.powi(size as i32)),
+                _ => took,
+            };
+            let pays = each(&(size, took)) <= best * (1.0 - PAYS) && (measured.is_empty() || took <= LONGEST);
+            if !pays && !all {
                 self.ready.pop();
                 break;
             }

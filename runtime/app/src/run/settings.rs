@@ -135,7 +135,7 @@ impl SinkSettings {
 
     /// Whether it writes to stdout.
     fn is_stdout(&self) -> bool {
-        self.text.split('?').next().is_some_and(|t| t.ends_with(":-"))
+        self.uri.is_stdout()
     }
 }
 
@@ -233,9 +233,16 @@ impl Settings {
             }
             settings.sinks.push(SinkSettings::new("json:-", Origin::Flag)?);
         }
+        let mut on_stdout = settings.sinks.iter().filter(|s| s.is_stdout());
+        if let (Some(one), Some(other)) = (on_stdout.next(), on_stdout.next()) {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("the sinks {} and {} both write to stdout: give one of them", one.uri, other.uri),
+            ));
+        }
         if settings.sources.is_empty() {
             let where_ =
-                flags.config.as_ref().map_or_else(String::new, |p| format!(" or in {}", p.display()));
+                flags.config.as_ref().map_or_else(String::new, |p| format!(", nor in {}", p.display()));
             return Err(Error::new(
                 ErrorKind::Usage,
                 format!(

@@ -20,7 +20,7 @@ impl Signals {
     /// From SIGTERM or SIGINT to the end, whatever hangs.
     pub(super) const STOP_WITHIN: Duration = Duration::from_millis(1750);
 
-    /// Takes SIGTERM, SIGINT and SIGHUP from now on. The first SIGTERM or SIGINT asks for the end and, until [`Signals::running`], is
+    /// Takes SIGTERM, SIGINT and SIGHUP from now on, but for those that whoever started the program wants ignored. The first SIGTERM or SIGINT asks for the end and, until [`Signals::running`], is
     /// the end; a second one ends the process at once.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Signals {
     pub(super) fn handle() -> Result<Signals> {
         let signals = Signals::default();
         let ours = signals.clone();
-        let mut taken = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
+        let mut taken = signal_hook::iterator::Signals::new(output::heeded(&[SIGINT, SIGTERM, SIGHUP]))
             .map_err(|e| Error::new(ErrorKind::Run, format!("signals cannot be handled: {e}")))?;
         let watch = move || {
             for signal in taken.forever() {

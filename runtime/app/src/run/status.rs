@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use saltica_pipeline::sink::SourceReport;
+use saltica_pipeline::sink::{SinkReport, SinkState, SourceReport};
 use saltica_pipeline::source::{DropReason, State};
 use saltica_pipeline::stage::{Fate, Fates};
 use serde::Serialize;
@@ -147,6 +147,39 @@ pub struct RunRecord {
     pub hung: Vec<String>,
     /// Each source.
     pub sources: Vec<SourceRecord>,
+    /// Each sink that was asked for; those that a change of the configuration replaced have rows of their own.
+    pub sinks: Vec<SinkRecord>,
+}
+
+/// What became of the results that a sink was given.
+#[derive(Debug, Serialize)]
+pub struct SinkRecord {
+    /// Its name, without passwords.
+    pub sink: String,
+    /// Results that it took.
+    pub taken: u64,
+    /// Results that newer ones replaced before it came to them.
+    pub dropped: u64,
+    /// Results that it could not take.
+    pub failed: u64,
+    /// Results that it took and that never arrived.
+    pub lost: u64,
+    /// What is or was wrong with it.
+    pub error: Option<String>,
+}
+
+impl SinkRecord {
+    /// Of a sink that is over.
+    pub(super) fn new(r: SinkReport) -> SinkRecord {
+        // A reader that went away is no error.
+        let error = r.reason.filter(|_| r.broken || r.state != SinkState::Ended);
+        SinkRecord { sink: r.name, taken: r.taken, dropped: r.dropped, failed: r.failed, lost: r.lost, error }
+    }
+
+    /// Whether results did not get where they were wanted.
+    pub(super) fn is_short(&self) -> bool {
+        self.failed + self.lost > 0 || self.error.is_some()
+    }
 }
 
 /// What became of a source's frames.
@@ -156,7 +189,7 @@ pub struct SourceRecord {
     pub source: String,
     /// What it was doing at last.
     pub state: &'static str,
-    /// Why it ended, if that was an error.
+    /// Why it was not well at last.
     pub error: Option<String>,
     /// Frames that it gave, and those it lost before.
     pub produced: u64,
@@ -261,11 +294,25 @@ impl RunRecord {
         let answered: u64 = self.sources.iter().map(|s| s.answered).sum();
         let mut out = table.render(style);
         let rate = answered as f64 / self.seconds.max(1e-3);
-        let _ = writeln!(out, "{answered} results in {:.1} s, {rate:.1} a second", self.seconds);
+        let _ = writeln!(
+            out,
+            "{answered} {} in {:.1} s, {rate:.1} a second",
+            if answered == 1 { "result" } else { "results" },
+            self.seconds
+        );
         for s in &self.sources {
             if let Some(error) = &s.error {
                 let _ = writeln!(out, "{}: {error}", s.source);
             }
+        }
+        for s in self.sinks.iter().filter(|s| s.is_short() || s.dropped > 0) {
+            let _ = write!(out, "{}: {} results taken", s.sink, s.taken);
+            for (n, what) in [(s.dropped, "dropped"), (s.failed, "failed"), (s.lost, "lost")] {
+                if n > 0 {
+                    let _ = write!(out, ", {n} {what}");
+                }
+            }
+            let _ = writeln!(out, "{}", s.error.as_ref().map_or_else(String::new, |e| format!(": {e}")));
         }
         if !self.hung.is_empty() {
             let _ = writeln!(out, "left behind, as they did not end in time: {}", self.hung.join(", "));

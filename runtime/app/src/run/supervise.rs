@@ -12,7 +12,7 @@ use super::model::Engine;
 use super::restarts::Restarts;
 use super::settings::{Flags, Settings};
 use super::signals::Signals;
-use super::status::{Counts, Now, Rates, RunRecord, SourceRecord};
+use super::status::{Counts, Now, Rates, RunRecord, SinkRecord, SourceRecord};
 use super::tally::Tally;
 use super::value::Value;
 use crate::models::Model;
@@ -40,6 +40,8 @@ pub struct Outcome {
     pub record: RunRecord,
     /// Whether the summary is wanted.
     pub quiet: bool,
+    /// Whether a signal ended it: what fails for ever is no failure of the end.
+    pub signalled: bool,
 }
 
 impl Outcome {
@@ -48,10 +50,17 @@ impl Outcome {
         let failed = |s: &&SourceRecord| s.state == State::Ended.name() && s.error.is_some();
         (self.record.sources.iter().filter(failed).count(), self.record.sources.len())
     }
+
+    /// Whether some results did not get where they were wanted.
+    pub fn is_short(&self) -> bool {
+        self.record.sinks.iter().any(SinkRecord::is_short)
+    }
 }
 
 /// How often signals, stages and limits are looked at.
 const TICK: Duration = Duration::from_millis(50);
+/// Between two tries to rebuild the pipeline.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Settings of which the loaded model is made.
 const OF_THE_MODEL: [&str; 12] = [
     "model",
@@ -68,13 +77,13 @@ const OF_THE_MODEL: [&str; 12] = [
     "strict",
 ];
 
-/// Runs until all sources have ended, a limit is reached, nobody listens, or a signal asks for the end.
+/// Runs until all sources have ended, a limit is reached, nobody listens, or a signal asks for the end. `settings` are those that
+/// `flags` give, which are read again when a signal asks for it.
 ///
 /// # Errors
 /// Settings that mean nothing, a model, a sink or an address that cannot be had; stages that die or hang more often than
 /// the settings allow.
-pub fn run(flags: &Flags, tell: &mut dyn Tell) -> Result<Outcome> {
-    let settings = Settings::load(flags)?;
+pub fn run(flags: &Flags, settings: Settings, tell: &mut dyn Tell) -> Result<Outcome> {
     let signals = Signals::handle()?;
     Live::check(&settings)?;
     let model = model(&settings, tell)?;
@@ -98,6 +107,7 @@ pub fn run(flags: &Flags, tell: &mut dyn Tell) -> Result<Outcome> {
         tally,
         live: Some(live),
         past: Vec::new(),
+        sinks: Vec::new(),
         results: 0,
         hung: Vec::new(),
         restarts: Restarts::default(),
@@ -131,7 +141,9 @@ fn model(settings: &Settings, tell: &mut dyn Tell) -> Result<Model> {
 fn serve(settings: &Settings, current: &Arc<Current>, tell: &mut dyn Tell) -> Result<Option<Server>> {
     let Some(at) = &settings.preview else { return Ok(None) };
     let server = Server::start(address(at)?, Limits::default(), current.clone())?;
-    tell.note(&format!("preview at http://{}/", server.address()));
+    if !settings.quiet {
+        tell.note(&format!("preview at http://{}/", server.address()));
+    }
     Ok(Some(server))
 }
 
@@ -146,6 +158,8 @@ struct Runner<'a> {
     live: Option<Live>,
     /// Sources of pipelines that are over.
     past: Vec<Now>,
+    /// Their sinks.
+    sinks: Vec<SinkRecord>,
     /// Their results.
     results: u64,
     hung: Vec<String>,
@@ -190,7 +204,10 @@ impl Runner<'_> {
             if self.signals.take_reload() {
                 self.notifier.reloading();
                 self.reload()?;
-                self.notifier.ready();
+                // Before the first result there is nothing to be ready for.
+                if seen > 0 {
+                    self.notifier.ready();
+                }
             }
             if told.elapsed() >= self.tell.every() && !self.settings.quiet {
                 told = Instant::now();
@@ -212,8 +229,9 @@ impl Runner<'_> {
             stop_ms,
             hung: std::mem::take(&mut self.hung),
             sources: self.past.iter().map(|now| SourceRecord::new(now, &self.tally)).collect(),
+            sinks: std::mem::take(&mut self.sinks),
         };
-        Ok(Outcome { record, quiet: self.settings.quiet })
+        Ok(Outcome { record, quiet: self.settings.quiet, signalled: self.signals.stop() })
     }
 
     /// Every source so far, those of pipelines that are over included.
@@ -230,7 +248,8 @@ impl Runner<'_> {
     /// Stops the pipeline, if one runs, and keeps what it counted.
     fn stop(&mut self) {
         let Some(live) = self.live.take() else { return };
-        let (stopped, last) = live.stop();
+        let (stopped, last, sinks) = live.stop();
+        self.sinks.extend(sinks);
         for name in &stopped.hung {
             log::warn!("{name} did not end in time and is left behind");
         }
@@ -257,24 +276,36 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Rebuilds the pipeline and the model, as long as that does not happen too often.
+    /// Rebuilds the pipeline and the model, as long as that does not happen too often. That it fails is tried again as well: what
+    /// the old one held (a device's memory, a file) may be late to come back.
     fn restart(&mut self, why: &str) -> Result<()> {
         let (most, window) = (self.settings.restarts, self.settings.restart_window);
+        let mut why = why.to_owned();
         self.stop();
-        if !self.restarts.take(Instant::now(), most, window) {
-            self.notifier.stopping();
-            return Err(Error::new(
-                ErrorKind::Run,
-                format!(
-                    "{why}; the pipeline may be rebuilt {most} times within {}: giving up",
-                    Value::Span(window)
-                ),
-            ));
+        loop {
+            if !self.restarts.take(Instant::now(), most, window) {
+                self.notifier.stopping();
+                return Err(Error::new(
+                    ErrorKind::Run,
+                    format!(
+                        "{why}; the pipeline may be rebuilt {most} times within {}: giving up",
+                        Value::Span(window)
+                    ),
+                ));
+            }
+            self.tell.warn(&format!("{why}: the pipeline is rebuilt"));
+            // Whatever the old one held (a lock, a device) may be what hangs.
+            let rebuilt = Engine::load(&self.model, &self.settings).and_then(|engine| {
+                self.engine = engine;
+                self.start()
+            });
+            match rebuilt {
+                Ok(()) => return Ok(()),
+                Err(_) if self.signals.stop() => return Ok(()),
+                Err(e) => why = e.to_string(),
+            }
+            std::thread::sleep(PAUSE);
         }
-        self.tell.warn(&format!("{why}: the pipeline is rebuilt"));
-        // Whatever the old one held (a lock, a device) may be what hangs.
-        self.engine = Engine::load(&self.model, &self.settings)?;
-        self.start()
     }
 
     /// Reads the configuration again. What cannot be used is told, and nothing changes.
@@ -289,7 +320,8 @@ impl Runner<'_> {
             Err(e) => Err(e),
         };
         match &result {
-            Ok(what) => self.tell.note(&format!("configuration read again: {what}")),
+            Ok(what) if !self.settings.quiet => self.tell.note(&format!("configuration read again: {what}")),
+            Ok(_) => {}
             Err(e) => self.tell.warn(&refused(e)),
         }
         self.reloads += 1;

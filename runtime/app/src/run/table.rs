@@ -218,7 +218,7 @@ pub const KEYS: &[Key<Settings>] = &[
         kind: Kind::Whole(1, u64::MAX),
         default: "",
         help: "end after so many results [default: when all sources have ended]",
-        live: true,
+        live: false,
         set: |s, v| s.max_frames = v.whole(),
     },
     Key {

@@ -61,11 +61,21 @@ struct Shared {
 }
 
 impl Shared {
-    fn send(&self, result: &Arc<FrameResult>) {
+    /// `waits` is set while this waits for room.
+    fn send(&self, result: &Arc<FrameResult>, waits: &AtomicBool) {
         if self.over.load(Ordering::Acquire) {
             return;
         }
-        let mut pushed = self.queue.push(Arc::clone(result), self.plan.keep, SinkPlan::PATIENCE);
+        let mut pushed = match self.queue.try_push(Arc::clone(result)) {
+            Err(result) if self.plan.keep == Keep::All => {
+                waits.store(true, Ordering::Relaxed);
+                let pushed = self.queue.push(result, Keep::All, SinkPlan::PATIENCE);
+                waits.store(false, Ordering::Relaxed);
+                pushed
+            }
+            Err(result) => self.queue.push(result, Keep::Latest, Duration::ZERO),
+            Ok(()) => return,
+        };
         if let Pushed::Full(result) = pushed {
             pushed = self.queue.push(result, Keep::Latest, Duration::ZERO);
         }
@@ -127,6 +137,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Sinks {
     all: Vec<Arc<Shared>>,
+    waits: AtomicBool,
     threads: Mutex<Vec<(Arc<Shared>, JoinHandle<()>)>>,
 }
 
@@ -139,7 +150,8 @@ impl Sinks {
     /// # Errors
     /// [`ErrorKind::Io`] when no thread can be had.
     pub fn start(sinks: Vec<(Box<dyn Sink>, SinkPlan)>) -> Result<Sinks> {
-        let mut running = Sinks { all: Vec::new(), threads: Mutex::new(Vec::new()) };
+        let mut running =
+            Sinks { all: Vec::new(), waits: AtomicBool::new(false), threads: Mutex::new(Vec::new()) };
         for (i, (sink, plan)) in sinks.into_iter().enumerate() {
             let plan = SinkPlan { queue: plan.queue.clamp(1, 1024), ..plan };
             let shared = Arc::new(Shared {
@@ -183,7 +195,12 @@ impl Sinks {
 
     /// Gives a result to every sink. Waits for none, but for one with [`Keep::All`] whose queue is full. Allocates nothing.
     pub fn send(&self, result: &Arc<FrameResult>) {
-        self.all.iter().for_each(|s| s.send(result));
+        self.all.iter().for_each(|s| s.send(result, &self.waits));
+    }
+
+    /// Whether [`Sinks::send`] waits for a sink just now: whoever called it is well, and silent.
+    pub fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// Results that may be held by sinks at once: what a [`Recycler`](super::Recycler) needs room for.

@@ -1,7 +1,7 @@
 //! Sink addresses: `scheme:target?key=value&key=value`, as source addresses are written.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::lines::{Lines, Rotation};
@@ -10,7 +10,7 @@ use super::pictures::{PictureOptions, Pictures};
 use super::video::{Container, Video, VideoOptions};
 use super::{Sink, SinkPlan};
 use crate::ring::Keep;
-use crate::source::{decode, redact};
+use crate::source::{decode, redact_address, shown_option};
 use crate::suggest::advice;
 use crate::{Error, ErrorKind, Result};
 
@@ -176,7 +176,7 @@ impl SinkUri {
     /// No message holds a password.
     pub fn parse(text: &str) -> Result<SinkUri> {
         let text = text.trim();
-        let shown = redact(text);
+        let shown = redact_address(text);
         let names: Vec<&str> = SCHEMES.iter().map(|s| s.name).collect();
         let Some((name, rest)) = text.split_once(':') else {
             return Err(uri_error(format!(
@@ -193,10 +193,17 @@ impl SinkUri {
         let known: Vec<&str> = scheme.keys.iter().map(|(k, _)| *k).chain(["queue", "keep"]).collect();
         for pair in query.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = pair.split_once('=').ok_or_else(|| {
-                uri_error(format!("'{}' in '{shown}' has no value: expected key=value", redact(pair)))
+                uri_error(format!(
+                    "{} in '{shown}' has no value: expected key=value",
+                    shown_option(query, pair)
+                ))
             })?;
             if !known.contains(&key) {
-                return Err(uri_error(format!("unknown key '{key}' in '{shown}'{}", advice(key, &known))));
+                return Err(uri_error(format!(
+                    "unknown key {} in '{shown}'{}",
+                    shown_option(query, key),
+                    advice(key, &known)
+                )));
             }
             if options.iter().any(|(k, _)| k == key) {
                 return Err(uri_error(format!("key '{key}' is given twice in '{shown}': give it once")));
@@ -214,6 +221,12 @@ impl SinkUri {
     /// What stands between the scheme and the options, as written: with a password, if one stands there.
     pub(super) fn target(&self) -> &str {
         &self.target
+    }
+
+    /// Whether it writes to stdout.
+    pub fn is_stdout(&self) -> bool {
+        let file = !self.scheme.name.starts_with("mqtt");
+        file && self.path().is_none_or(|p| p == Path::new("/dev/stdout") || p == Path::new("/dev/fd/1"))
     }
 
     /// The file or folder meant; None for stdout (`-`).

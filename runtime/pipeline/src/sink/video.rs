@@ -52,7 +52,7 @@ pub struct VideoOptions {
     pub width: usize,
     /// Bytes after which a new file begins.
     pub bytes: u64,
-    /// Files kept of each source, the current one included.
+    /// Files of each source kept of those this sink wrote, the current one included; others are never touched.
     pub files: u32,
 }
 
@@ -194,9 +194,10 @@ impl Video {
         Ok(output)
     }
 
-    /// Numbers of the files of a source that are there already, in order. What is no plain file (a named pipe) is not one.
-    fn existing(&self, source: SourceId) -> VecDeque<u32> {
-        let Some(path) = &self.path else { return VecDeque::new() };
+    /// The highest number of the files that are there already: whoever wrote them, they are not ours to replace or remove. What is
+    /// no plain file (a named pipe) is none.
+    fn existing(&self, source: SourceId) -> u32 {
+        let Some(path) = &self.path else { return 0 };
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let first = Self::file(path, source, 1);
         let (stem, extension) = (first.file_stem().unwrap_or_default(), first.extension());
@@ -215,10 +216,7 @@ impl Video {
             (number > 1 && Self::file(path, source, number).file_name() == Some(&entry.file_name()))
                 .then_some(number)
         };
-        let mut all: Vec<u32> =
-            std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(number).collect();
-        all.sort_unstable();
-        all.into()
+        std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(number).max().unwrap_or(0)
     }
 
     /// The file of stream `i` is over. Once it is whole, the oldest ones go, as far as `files` does not keep them.
@@ -259,7 +257,7 @@ impl Video {
         if self.path.is_none() && !self.streams.is_empty() {
             return None;
         }
-        let kept = self.existing(result.source);
+        let number = self.existing(result.source);
         self.streams.push(Stream {
             source: result.source,
             file: None,
@@ -267,8 +265,8 @@ impl Video {
             start: result.captured,
             slots: 0,
             written: 0,
-            number: kept.back().copied().unwrap_or(0),
-            kept,
+            number,
+            kept: VecDeque::new(),
             last: Vec::new(),
         });
         Some(self.streams.len() - 1)

@@ -32,6 +32,7 @@ pub use stream::{PictureSource, StreamSource};
 pub use supervisor::{Status, Supervisor, Watch};
 pub(crate) use uri::decode;
 pub use uri::{SCHEMES, Scheme, SourceUri, redact};
+pub(crate) use uri::{redact_address, shown_option};
 
 use crate::Result;
 use crate::frame::{Frame, FrameFormat};

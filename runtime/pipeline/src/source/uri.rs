@@ -134,7 +134,9 @@ impl SourceUri {
     /// holds a password.
     pub fn parse(text: &str) -> Result<SourceUri> {
         let text = text.trim();
-        let shown = redact(text);
+        // Names of files may hold what looks like a user and a host.
+        let local = ["file", "dir", "pipe", "sim", "v4l2", "csi"].contains(&split_scheme(text).0.as_str());
+        let shown = if local { redact(text) } else { redact_address(text) };
         if text.is_empty() {
             return Err(bad(
                 "an empty source address: expected one such as v4l2:///dev/video0 or file:clip.avi",
@@ -177,10 +179,13 @@ impl SourceUri {
         let mut seen: Vec<&str> = Vec::new();
         for pair in query.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = pair.split_once('=').ok_or_else(|| {
-                bad(format!("'{}' in '{shown}' has no value: expected key=value", redact(pair)))
+                bad(format!("{} in '{shown}' has no value: expected key=value", shown_option(query, pair)))
             })?;
             if seen.contains(&key) {
-                return Err(bad(format!("key '{key}' is given twice in '{shown}': give it once")));
+                return Err(bad(format!(
+                    "key {} is given twice in '{shown}': give it once",
+                    shown_option(query, key)
+                )));
             }
             seen.push(key);
             let found = KEYS.iter().find(|k| k.name == key);
@@ -202,7 +207,11 @@ impl SourceUri {
                 }
                 None => {
                     let names: Vec<&str> = KEYS.iter().filter(|k| k.serves(scheme)).map(|k| k.name).collect();
-                    return Err(bad(format!("unknown key '{key}' in '{shown}'{}", advice(key, &names))));
+                    return Err(bad(format!(
+                        "unknown key {} in '{shown}'{}",
+                        shown_option(query, key),
+                        advice(key, &names)
+                    )));
                 }
             }
         }
@@ -364,6 +373,28 @@ fn spans(text: &str) -> Vec<std::ops::Range<usize>> {
     }
     found.sort_by_key(|r| r.start);
     found
+}
+
+/// An address without the password before its host, however it is written: not escaped (with `#`, `?`, `/`, spaces or quotes in it),
+/// or without the two slashes. What stands before the last `@` counts as the password's, which may be too much.
+pub(crate) fn redact_address(text: &str) -> String {
+    let begin = |at: usize, len: usize| text[at + len..].find(':').map(|colon| at + len + colon + 1);
+    let secret = text.rfind('@').zip(match text.find("://") {
+        Some(at) => begin(at, 3),
+        None => begin(0, 0),
+    });
+    match secret {
+        Some((end, start)) if start < end => format!("{}***{}", redact(&text[..start]), redact(&text[end..])),
+        _ => redact(text),
+    }
+}
+
+/// What to call an option of which a part may be one of a password that was not escaped.
+pub(crate) fn shown_option(query: &str, option: &str) -> String {
+    match query.contains('@') {
+        true => "an option ('#' in a password is written %23, '?' %3F)".into(),
+        false => format!("'{}'", redact(option)),
+    }
 }
 
 /// A text without what looks like a password in an address: `rtsp://user:***@host/`, `password=***`.

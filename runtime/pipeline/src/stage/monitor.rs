@@ -47,10 +47,14 @@ impl Reports for Monitor {
 
     fn stages(&self) -> Vec<StageReport> {
         let (now, failure) = (RealClock.now(), self.roll.failure());
+        let [_, _, decode] = &self.pulses;
+        // One that has come to its end owes no sign of life, nor does one that waits for a sink, which shows as hanging itself.
+        let owes = |pulse: &Arc<Pulse>| {
+            self.roll.runs(pulse.name()) && !(Arc::ptr_eq(pulse, decode) && self.sinks.waits())
+        };
         let report = |pulse: &Arc<Pulse>| StageReport {
             name: pulse.name().to_owned(),
-            // One that has come to its end owes no sign of life.
-            silent: if self.roll.runs(pulse.name()) { pulse.silent(now) } else { Duration::ZERO },
+            silent: if owes(pulse) { pulse.silent(now) } else { Duration::ZERO },
             done: pulse.done(),
             failed: failure.as_ref().filter(|f| f.stage == pulse.name()).map(|f| f.reason.clone()),
         };

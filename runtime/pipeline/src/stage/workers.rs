@@ -418,6 +418,7 @@ impl<B: Send + 'static> Stage for DecodeWorker<B> {
                 let fate = self.answers.send(job, index, start, &self.shared.ages);
                 self.shared.count(job.members[index].info.source.0, fate);
                 job.settled = index + 1;
+                self.pulse.beat(RealClock.now());
             }
             job.clear();
             let took = RealClock.now().since(start).as_nanos() as u64;

@@ -18,6 +18,7 @@ mod server;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -36,6 +37,7 @@ pub struct Site {
     reports: Arc<dyn Reports>,
     preview: Option<Arc<Preview>>,
     started: Instant,
+    over: AtomicBool,
 }
 
 impl Site {
@@ -46,12 +48,28 @@ impl Site {
         reports: Arc<dyn Reports>,
         preview: Option<Arc<Preview>>,
     ) -> Arc<Site> {
-        Arc::new(Site { numbers, health, reports, preview, started: Instant::now() })
+        Arc::new(Site {
+            numbers,
+            health,
+            reports,
+            preview,
+            started: Instant::now(),
+            over: AtomicBool::new(false),
+        })
     }
 
     /// How the program is.
     pub fn health(&self) -> HealthReport {
         self.health.of(&*self.reports, self.numbers.results())
+    }
+
+    /// Another site takes its place: streams of this one end, so that whoever watches asks anew.
+    pub fn retire(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 
     fn status(&self) -> Status {
@@ -113,7 +131,7 @@ impl Site {
             write: Box::new(move |client| {
                 let mut watching = preview.watch(&wanted, large);
                 let mut said: Option<Instant> = None;
-                while !client.is_stopping() {
+                while !client.is_stopping() && !site.is_over() {
                     if said.is_none_or(|t| t.elapsed() >= Duration::from_secs(1)) {
                         said = Some(Instant::now());
                         let mut line = serde_json::to_vec(&site.status()).map_err(io::Error::other)?;
@@ -130,7 +148,7 @@ impl Site {
     }
 
     /// `/source/N.jpg` and `/source/N.mjpeg`.
-    fn picture(&self, preview: &Arc<Preview>, name: &str) -> Option<Answer> {
+    fn picture(self: &Arc<Site>, preview: &Arc<Preview>, name: &str) -> Option<Answer> {
         let (number, kind) = name.split_once('.')?;
         let source = SourceId(number.parse().ok().filter(|n| (*n as usize) < preview.sources())?);
         match kind {
@@ -142,13 +160,13 @@ impl Site {
                 })
             }
             "mjpeg" => {
-                let preview = Arc::clone(preview);
+                let (site, preview) = (Arc::clone(self), Arc::clone(preview));
                 let boundary = super::video::Video::BOUNDARY;
                 Some(Answer::Stream {
                     mime: format!("multipart/x-mixed-replace; boundary={boundary}"),
                     write: Box::new(move |client| {
                         let mut watching = preview.watch_annotated(source);
-                        while !client.is_stopping() {
+                        while !client.is_stopping() && !site.is_over() {
                             let Some(jpeg) = watching.next(Duration::from_millis(200)) else { continue };
                             let head = format!(
                                 "--{boundary}\r\nContent-Type: image/jpeg\r\nContent-Length: {}\r\n\r\n",
