@@ -132,9 +132,18 @@ impl Sim {
         let origin = self.copy_backdrop(&scene, dx, dy, &mut buf.rgb);
         self.gather(&scene, &camera, n);
         let frame = Rect { x0: 0, y0: 0, x1: w as i32, y1: h as i32 };
+        self.grounds.clear();
+        self.grounds.extend(self.drawn.iter().map(|d| Ground::of(&d.pose, d.actor.footprint)));
+        order::back_to_front(&self.grounds, camera.pos, &mut self.degree, &mut self.order);
+        self.layers.start();
+        for k in (0..self.order.len()).rev() {
+            let id = self.order[k] as usize;
+            self.draw(&scene, &camera, &frame, id, (dx, dy), origin, &mut buf.rgb);
+        }
         let mut floor = Floor {
             rgb: &mut buf.rgb,
             width: w,
+            full: &self.layers.full,
             height: h,
             ground: &scene.backdrop.ground,
             stride: scene.backdrop.width,
@@ -166,14 +175,6 @@ impl Sim {
             {
                 self.shadow.beam(&mut floor, &d.pose, d.actor.footprint.1, &camera);
             }
-        }
-        self.grounds.clear();
-        self.grounds.extend(self.drawn.iter().map(|d| Ground::of(&d.pose, d.actor.footprint)));
-        order::back_to_front(&self.grounds, camera.pos, &mut self.degree, &mut self.order);
-        self.layers.start();
-        for k in (0..self.order.len()).rev() {
-            let id = self.order[k] as usize;
-            self.draw(&scene, &camera, &frame, id, (dx, dy), origin, &mut buf.rgb);
         }
         self.layers.blend(&mut buf.rgb);
         if scene.light.lamps_on() {

@@ -12,7 +12,7 @@ pub(super) struct Layers {
     /// Whose each pixel is: two numbers an object, for a bicycle and its rider; 0 for the street's.
     pub(super) owner: Vec<u8>,
     /// 1 where a pixel is final, else 0.
-    full: Vec<u8>,
+    pub(super) full: Vec<u8>,
     /// Position and colour of pixels covered in part, the nearest objects first.
     edges: Vec<(u32, [u8; 4])>,
 }

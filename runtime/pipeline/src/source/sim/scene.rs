@@ -58,6 +58,7 @@ impl Scene {
             d.dot(d)
         };
         order.sort_by(|a, b| far(b).total_cmp(&far(a)));
+        let open = vec![0; b.width * b.height];
         for pass in 0..2 {
             for &k in &order {
                 let p = &self.street.props[k];
@@ -69,6 +70,7 @@ impl Scene {
                         rgb: &mut b.rgb,
                         width: b.width,
                         height: b.height,
+                        full: &open,
                         ground: &b.ground,
                         stride: b.width,
                         origin: 0,
