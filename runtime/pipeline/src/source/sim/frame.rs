@@ -436,7 +436,7 @@ impl Hiding<'_> {
         let at = self.origin + row.y as usize * b.width + row.x as usize;
         let behind = &b.depth[at..at + row.rgba.len()];
         let limit = self.limit();
-        if behind.iter().fold(false, |any, z| any | (*z < limit)) {
+        if behind.iter().fold(0, |any, z| any | u32::from(*z < limit)) != 0 {
             for (i, z) in behind.iter().enumerate() {
                 // The ground under an object's near side is nearer than its middle.
                 if *z < limit && b.ground[at + i] == 0 {
@@ -479,7 +479,11 @@ fn visible(owner: &[u8], width: usize, c: &Coverage, me: u8) -> Option<(PixelBox
     let (mut lo, mut hi, mut top, mut bottom, mut pixels) = (usize::MAX, 0, usize::MAX, 0, 0u32);
     for y in y0..y1 {
         let row = &owner[y * width + x0..y * width + x1];
-        let n: u32 = row.iter().map(|o| u32::from(*o == me)).sum();
+        // Bytes count sixteen pixels at a time.
+        let n: u32 = row
+            .chunks(128)
+            .map(|part| u32::from(part.iter().fold(0u8, |n, o| n.wrapping_add(u8::from(*o == me)))))
+            .sum();
         if n == 0 {
             continue;
         }

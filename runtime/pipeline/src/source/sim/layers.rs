@@ -40,7 +40,9 @@ impl Layers {
     pub(super) fn put(&mut self, rgb: &mut [u8], id: usize, row: &Row<'_>) {
         let (at, n) = (row.y as usize * self.width + row.x as usize, row.rgba.len());
         for (o, p) in self.owner[at..at + n].iter_mut().zip(row.who.iter()) {
-            *o = if *o == 0 && *p != 0 { (2 * id) as u8 + *p } else { *o };
+            // All bits where the pixel is nobody's yet and this object's now: no branch, sixteen pixels at a time.
+            let takes = 0u8.wrapping_sub(u8::from(*o == 0) & u8::from(*p != 0));
+            *o |= ((2 * id) as u8).wrapping_add(*p) & takes;
         }
         let (fours, rest) = row.rgba.as_chunks::<4>();
         let (dst, dst_rest) = rgb[at * 3..(at + n) * 3].as_chunks_mut::<12>();
