@@ -6,6 +6,7 @@ use super::camera::Camera;
 use super::effects::{self, Noise, Sheet};
 use super::index;
 use super::kept::Kept;
+use super::layers::Layers;
 use super::maths::{V3, lerp, mix, v3};
 use super::mesh::{Mesh, Xf};
 use super::order::{self, Ground};
@@ -41,7 +42,7 @@ pub struct Sim {
     meshes: Vec<Mesh>,
     tile: Tile,
     shadow: Shadow,
-    owner: Vec<u8>,
+    layers: Layers,
     grounds: Vec<Ground>,
     degree: Vec<u32>,
     order: Vec<u32>,
@@ -89,7 +90,7 @@ impl Sim {
             meshes: (0..n + 1).map(|_| Mesh::new()).collect(),
             tile: Tile::new(),
             shadow: Shadow::default(),
-            owner: vec![0; w * h],
+            layers: Layers::new(w, h),
             grounds: Vec::with_capacity(n + 8),
             degree: Vec::with_capacity(n + 8),
             order: Vec::with_capacity(n + 8),
@@ -131,9 +132,18 @@ impl Sim {
         let origin = self.copy_backdrop(&scene, dx, dy, &mut buf.rgb);
         self.gather(&scene, &camera, n);
         let frame = Rect { x0: 0, y0: 0, x1: w as i32, y1: h as i32 };
+        self.grounds.clear();
+        self.grounds.extend(self.drawn.iter().map(|d| Ground::of(&d.pose, d.actor.footprint)));
+        order::back_to_front(&self.grounds, camera.pos, &mut self.degree, &mut self.order);
+        self.layers.start();
+        for k in (0..self.order.len()).rev() {
+            let id = self.order[k] as usize;
+            self.draw(&scene, &camera, &frame, id, (dx, dy), origin, &mut buf.rgb);
+        }
         let mut floor = Floor {
             rgb: &mut buf.rgb,
             width: w,
+            full: &self.layers.full,
             height: h,
             ground: &scene.backdrop.ground,
             stride: scene.backdrop.width,
@@ -166,14 +176,7 @@ impl Sim {
                 self.shadow.beam(&mut floor, &d.pose, d.actor.footprint.1, &camera);
             }
         }
-        self.grounds.clear();
-        self.grounds.extend(self.drawn.iter().map(|d| Ground::of(&d.pose, d.actor.footprint)));
-        order::back_to_front(&self.grounds, camera.pos, &mut self.degree, &mut self.order);
-        self.owner.fill(0);
-        for k in 0..self.order.len() {
-            let id = self.order[k] as usize;
-            self.draw(&scene, &camera, &frame, id, (dx, dy), origin, &mut buf.rgb);
-        }
+        self.layers.blend(&mut buf.rgb);
         if scene.light.lamps_on() {
             self.halos(&scene, &camera, &frame, origin, &mut buf.rgb);
         }
@@ -183,7 +186,7 @@ impl Sim {
         self.noise.apply(&mut buf.rgb, w * 3, mix(self.spec.seed) ^ mix(n));
         if self.spec.index {
             index::write(&mut buf.rgb, w, n);
-            for row in self.owner.chunks_exact_mut(w).take(index::INDEX_SIZE.1) {
+            for row in self.layers.owner.chunks_exact_mut(w).take(index::INDEX_SIZE.1) {
                 row[..index::INDEX_SIZE.0].fill(0);
             }
         }
@@ -271,29 +274,25 @@ impl Sim {
         origin: usize,
         rgb: &mut [u8],
     ) {
-        let Sim { spec, drawn, meshes, tile, owner, grounds, screens, sheet, kept, .. } = self;
+        let Sim { spec, drawn, meshes, tile, layers, grounds, screens, sheet, kept, .. } = self;
         let d = &mut drawn[id];
         let mesh = &meshes[id];
-        let width = spec.width;
-        let mut finish = |row: &Row<'_>| {
-            scene::composite(rgb, width, row);
-            let at = row.y as usize * width + row.x as usize;
-            // Owners: two numbers an actor, for a bicycle and its rider.
-            for (o, p) in owner[at..at + row.who.len()].iter_mut().zip(row.who.iter()) {
-                *o = if *p != 0 { (2 * id) as u8 + *p } else { *o };
-            }
-        };
         let mut keep = kept.get_mut(d.place);
         if let Some(kept) = &mut keep {
             if kept.holds(d.actor.state) {
                 // An open shutter does not smear what stands still.
-                kept.rows().for_each(|row| finish(&row));
+                kept.rows().for_each(|row| layers.put(rgb, id, &row));
                 (d.truncation, d.cover) = (kept.truncation, kept.cover);
                 return;
             }
             kept.start(d.actor.state);
         }
-        if !tile.place(mesh, camera, frame, d.second) {
+        if !tile.place(mesh, camera, frame) {
+            return;
+        }
+        let mut hiding = Hiding { scene, screens: &[], shake, depth: d.depth, origin };
+        let blurred = spec.blur > 0.0 && keep.is_none();
+        if !blurred && keep.is_none() && layers.hide(&tile.rect, |y, x| hiding.wall(y, x)) {
             return;
         }
         let reach = scene::reach(&scene.street, &scene.light, d.actor.pos);
@@ -303,12 +302,11 @@ impl Sim {
                 screens.push(k as u32);
             }
         }
-        let hiding = Hiding { scene, screens, shake, depth: d.depth, origin };
-        let blurred = spec.blur > 0.0 && keep.is_none();
+        hiding.screens = screens;
         if blurred {
             sheet.start(tile.rect);
         }
-        tile.draw(mesh, camera, &scene.light, reach, |mut row| {
+        tile.draw(mesh, d.second, camera, &scene.light, reach, |mut row| {
             hiding.hide(&mut row);
             if let Some(kept) = &mut keep {
                 kept.put(&row);
@@ -316,14 +314,14 @@ impl Sim {
             if blurred {
                 sheet.put(&row);
             } else {
-                finish(&row);
+                layers.put(rgb, id, &row);
             }
         });
         d.truncation = tile.outside;
         if blurred {
             let k = spec.blur / spec.fps as f32;
             sheet.smear(d.velocity.0 * k, d.velocity.1 * k, frame);
-            sheet.rows().for_each(|row| finish(&row));
+            sheet.rows().for_each(|row| layers.put(rgb, id, &row));
         }
         d.cover = if d.second == usize::MAX {
             [tile.whole(), Coverage::default()]
@@ -340,7 +338,7 @@ impl Sim {
         for (id, d) in self.drawn.iter().enumerate() {
             for g in &self.meshes[id].glows {
                 effects::halo(rgb, frame, camera, g, |x, y, z| {
-                    let o = self.owner[y as usize * w + x as usize];
+                    let o = self.layers.owner[y as usize * w + x as usize];
                     let own = o == 0 || usize::from((o - 1) / 2) == id;
                     let wall = scene.backdrop.depth[origin + y as usize * scene.backdrop.width + x as usize];
                     !own && self.drawn[usize::from((o - 1) / 2)].depth < d.depth || wall < z - 0.5
@@ -363,7 +361,7 @@ impl Sim {
                     continue;
                 }
                 let me = (2 * id + part as u32 + 1) as u8;
-                let Some((seen, pixels)) = visible(&self.owner, w, c, me) else { continue };
+                let Some((seen, pixels)) = visible(&self.layers.owner, w, c, me) else { continue };
                 let class = if part == 1 { Class::Person } else { d.actor.class };
                 let full = PixelBox { x0: c.extent[0], y0: c.extent[1], x1: c.extent[2], y1: c.extent[3] };
                 // Where nothing hides an edge, the exact one is better than whole pixels.
@@ -421,13 +419,24 @@ struct Hiding<'a> {
 }
 
 impl Hiding<'_> {
+    /// Whether a house hides a pixel.
+    fn wall(&self, y: usize, x: usize) -> bool {
+        let b = &self.scene.backdrop;
+        let at = self.origin + y * b.width + x;
+        b.depth[at] < self.limit() && b.ground[at] == 0
+    }
+
+    fn limit(&self) -> f32 {
+        self.depth - 0.6
+    }
+
     /// Takes out of a row what they hide.
     fn hide(&self, row: &mut Row<'_>) {
         let b = &self.scene.backdrop;
         let at = self.origin + row.y as usize * b.width + row.x as usize;
         let behind = &b.depth[at..at + row.rgba.len()];
-        let limit = self.depth - 0.6;
-        if behind.iter().fold(false, |any, z| any | (*z < limit)) {
+        let limit = self.limit();
+        if behind.iter().fold(0, |any, z| any | u32::from(*z < limit)) != 0 {
             for (i, z) in behind.iter().enumerate() {
                 // The ground under an object's near side is nearer than its middle.
                 if *z < limit && b.ground[at + i] == 0 {
@@ -470,7 +479,11 @@ fn visible(owner: &[u8], width: usize, c: &Coverage, me: u8) -> Option<(PixelBox
     let (mut lo, mut hi, mut top, mut bottom, mut pixels) = (usize::MAX, 0, usize::MAX, 0, 0u32);
     for y in y0..y1 {
         let row = &owner[y * width + x0..y * width + x1];
-        let n: u32 = row.iter().map(|o| u32::from(*o == me)).sum();
+        // Bytes count sixteen pixels at a time.
+        let n: u32 = row
+            .chunks(128)
+            .map(|part| u32::from(part.iter().fold(0u8, |n, o| n.wrapping_add(u8::from(*o == me)))))
+            .sum();
         if n == 0 {
             continue;
         }

@@ -23,6 +23,7 @@ mod facade;
 mod frame;
 mod index;
 mod kept;
+mod layers;
 mod light;
 mod maths;
 mod mesh;

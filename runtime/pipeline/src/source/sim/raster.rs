@@ -183,32 +183,24 @@ impl Tile {
         self.heads.reserve(height + 1);
     }
 
-    /// Prepares to draw `mesh` as seen by `camera` inside `frame`. Triangles from `second_part_from` on belong to part 1.
-    /// Returns false when nothing of it can be in the frame.
-    pub(super) fn place(
-        &mut self,
-        mesh: &Mesh,
-        camera: &Camera,
-        frame: &Rect,
-        second_part_from: usize,
-    ) -> bool {
+    /// Prepares to draw `mesh` as seen by `camera` inside `frame`. Returns false when nothing of it can be in the frame.
+    pub(super) fn place(&mut self, mesh: &Mesh, camera: &Camera, frame: &Rect) -> bool {
         self.project(mesh, camera, frame);
-        let shows = self.choose(frame);
-        if shows {
-            self.set_up(mesh, camera, second_part_from);
-        }
-        shows
+        self.choose(frame)
     }
 
-    /// Draws what was placed, which must be the same mesh; hands its rows to `sink` from the top.
+    /// Draws what was placed, which must be the same mesh; hands its rows to `sink` from the top. Triangles from
+    /// `second_part_from` on belong to part 1.
     pub(super) fn draw(
         &mut self,
         mesh: &Mesh,
+        second_part_from: usize,
         camera: &Camera,
         light: &Light,
         reach: Reach,
         sink: impl FnMut(Row<'_>),
     ) {
+        self.set_up(mesh, camera, second_part_from);
         if self.ss == 2 {
             self.paint::<2>(mesh, camera, light, reach, sink);
         } else {

@@ -3,6 +3,7 @@
 use super::backdrop::Backdrop;
 use super::draw::{bicycle, bus, car, dog, fixtures, person, props, truck};
 use super::effects;
+use super::layers::blend;
 use super::light::{Light, Reach};
 use super::maths::{V3, v3};
 use super::mesh::{Mesh, Xf};
@@ -57,6 +58,7 @@ impl Scene {
             d.dot(d)
         };
         order.sort_by(|a, b| far(b).total_cmp(&far(a)));
+        let open = vec![0; b.width * b.height];
         for pass in 0..2 {
             for &k in &order {
                 let p = &self.street.props[k];
@@ -68,6 +70,7 @@ impl Scene {
                         rgb: &mut b.rgb,
                         width: b.width,
                         height: b.height,
+                        full: &open,
                         ground: &b.ground,
                         stride: b.width,
                         origin: 0,
@@ -87,10 +90,10 @@ impl Scene {
                 let reach = reach(&self.street, &self.light, p.pos);
                 let (stride, rgb, ground) = (b.width, &mut b.rgb, &mut b.ground);
                 let mut rows: Vec<(i32, i32, Vec<u8>)> = Vec::new();
-                if !tile.place(&mesh, &camera, &frame, usize::MAX) {
+                if !tile.place(&mesh, &camera, &frame) {
                     continue;
                 }
-                tile.draw(&mesh, &camera, &self.light, reach, |row| {
+                tile.draw(&mesh, usize::MAX, &camera, &self.light, reach, |row| {
                     composite(rgb, stride, &row);
                     let at = row.y as usize * stride + row.x as usize;
                     for (g, c) in ground[at..].iter_mut().zip(row.rgba.iter()) {
@@ -152,11 +155,7 @@ pub(super) fn composite(rgb: &mut [u8], width: usize, row: &Row<'_>) {
         if c[3] == 255 {
             dst.copy_from_slice(&c[..3]);
         } else if c[3] != 0 {
-            let a = i32::from(c[3]) + i32::from(c[3] >> 7);
-            for ch in 0..3 {
-                let d = i32::from(dst[ch]);
-                dst[ch] = (d + (((i32::from(c[ch]) - d) * a) >> 8)) as u8;
-            }
+            blend(dst, c);
         }
     }
 }

@@ -12,6 +12,11 @@ use super::raster::Rect;
 pub(super) struct Shadow {
     mask: Vec<u8>,
     line: Vec<u8>,
+    /// The mask before the pass along columns, and the sums of that pass.
+    before: Vec<u8>,
+    sums: Vec<u16>,
+    /// What a row of the picture loses, in 1/65536.
+    loss: Vec<u16>,
     /// In half-resolution pixels.
     w: usize,
     h: usize,
@@ -24,15 +29,40 @@ pub(super) struct Floor<'a> {
     pub(super) rgb: &'a mut [u8],
     pub(super) width: usize,
     pub(super) height: usize,
+    /// 1 where an object covers the pixel, which then is final.
+    pub(super) full: &'a [u8],
     pub(super) ground: &'a [u8],
     /// Row length of `ground` and position of the frame's first pixel in it.
     pub(super) stride: usize,
     pub(super) origin: usize,
 }
 
+impl Floor<'_> {
+    /// Pixels `x0..x1` of row `y`: their colours, and what is final and what is ground there.
+    fn row(&mut self, y: i32, x0: i32, x1: i32) -> (&mut [u8], &[u8], &[u8]) {
+        let (y, x0, n) = (y as usize, x0 as usize, (x1 - x0) as usize);
+        let (at, ground) = (y * self.width + x0, self.origin + y * self.stride + x0);
+        (&mut self.rgb[at * 3..(at + n) * 3], &self.full[at..at + n], &self.ground[ground..ground + n])
+    }
+
+    /// Whether any ground is to be seen in pixels `x0..x1` of row `y`.
+    fn shows(&self, y: i32, x0: i32, x1: i32) -> bool {
+        let (y, x0, n) = (y as usize, x0 as usize, (x1 - x0) as usize);
+        let (at, ground) = (y * self.width + x0, self.origin + y * self.stride + x0);
+        let rows = self.full[at..at + n].chunks(64).zip(self.ground[ground..ground + n].chunks(64));
+        rows.into_iter().any(|(full, ground)| {
+            let shown = |f: &u8, g: &u8| u8::from(*f == 0) & u8::from(*g != 0);
+            full.iter().zip(ground).fold(0, |any, (f, g)| any | shown(f, g)) != 0
+        })
+    }
+}
+
 impl Shadow {
     pub(super) fn reserve(&mut self, width: usize, height: usize) {
         self.mask.reserve((width / 2 + 2) * (height / 2 + 2));
+        self.before.reserve((width / 2 + 2) * (height / 2 + 2));
+        self.sums.reserve(width / 2 + 2);
+        self.loss.reserve(3 * (width + 2));
         self.line.reserve(width.max(height) + 4);
         self.points.reserve(16_384);
     }
@@ -151,6 +181,10 @@ impl Shadow {
         self.rect = r;
         self.w = r.width().div_ceil(2);
         self.h = r.height().div_ceil(2);
+        if !(r.y0..r.y1).any(|y| floor.shows(y, r.x0, r.x1)) {
+            self.rect = Rect::default();
+            return 0.0;
+        }
         self.mask.clear();
         self.mask.resize(self.w * self.h, 0);
         ((x1 - x0).min(1.0e4)) * 0.12
@@ -165,6 +199,13 @@ impl Shadow {
         if q.iter().any(|v| !(v.0.abs() < 1.0e5 && v.1.abs() < 1.0e5)) {
             return;
         }
+        let (w, h) = (self.w as i32, self.h as i32);
+        let first = |y: f32| ((y + 0.5) as i32).clamp(0, h);
+        let rows = q.map(|v| first(v.1));
+        // Most triangles of a distant object pass between the rows.
+        if rows[0] == rows[1] && rows[1] == rows[2] {
+            return;
+        }
         if q[1].1 < q[0].1 {
             q.swap(0, 1);
         }
@@ -174,8 +215,6 @@ impl Shadow {
         if q[1].1 < q[0].1 {
             q.swap(0, 1);
         }
-        let (w, h) = (self.w as i32, self.h as i32);
-        let first = |y: f32| ((y + 0.5) as i32).clamp(0, h);
         let slope =
             |a: (f32, f32), b: (f32, f32)| if b.1 - a.1 > 1e-4 { (b.0 - a.0) / (b.1 - a.1) } else { 0.0 };
         let long = slope(q[0], q[2]);
@@ -202,17 +241,55 @@ impl Shadow {
             self.line.extend_from_slice(row);
             box_filter(&self.line, r, |x, v| row[x] = v);
         }
-        for x in 0..self.w {
-            self.line.clear();
-            self.line.extend((0..self.h).map(|y| self.mask[y * self.w + x]));
-            let (mask, w) = (&mut self.mask, self.w);
-            box_filter(&self.line, r, |y, v| mask[y * w + x] = v);
+        self.before.clear();
+        self.before.extend_from_slice(&self.mask);
+        self.sums.clear();
+        self.sums.resize(self.w, 0);
+        let (w, h, sums, before) = (self.w, self.h, &mut self.sums, &self.before);
+        let row = |y: usize| &before[y * w..(y + 1) * w];
+        let inv = inverse(r);
+        for y in 0..r.min(h) {
+            sums.iter_mut().zip(row(y)).for_each(|(s, v)| *s += u16::from(*v));
+        }
+        for (y, out) in self.mask.chunks_exact_mut(w).enumerate() {
+            if y + r < h {
+                sums.iter_mut().zip(row(y + r)).for_each(|(s, v)| *s += u16::from(*v));
+            }
+            if y > r {
+                sums.iter_mut().zip(row(y - r - 1)).for_each(|(s, v)| *s -= u16::from(*v));
+            }
+            out.iter_mut().zip(&*sums).for_each(|(out, s)| *out = ((u32::from(*s) * inv) >> 16) as u8);
         }
     }
 
-    fn darken(&self, floor: &mut Floor<'_>, strength: f32) {
-        let k = (strength * 256.0) as u32;
-        self.apply(floor, |c, m| (c * (65536 - m * k)) >> 16);
+    /// Takes mask * strength / 256 of each ground pixel's light away, rounding what stays down.
+    fn darken(&mut self, floor: &mut Floor<'_>, strength: f32) {
+        let k = (strength.min(1.0) * 256.0) as u16;
+        let Shadow { mask, w, rect, loss, .. } = self;
+        for y in rect.y0..rect.y1 {
+            let mask = &mask[(y - rect.y0) as usize / 2 * *w..][..*w];
+            let Some(from) = mask.iter().position(|m| *m != 0) else { continue };
+            let to = mask.iter().rposition(|m| *m != 0).unwrap_or(from);
+            let (x0, x1) = (rect.x0 + 2 * from as i32, (rect.x0 + 2 * to as i32 + 2).min(rect.x1));
+            if !floor.shows(y, x0, x1) {
+                continue;
+            }
+            let (rgb, full, ground) = floor.row(y, x0, x1);
+            loss.resize(loss.len().max(rgb.len()), 0);
+            let mask = &mask[from..];
+            for (x, (loss, (full, ground))) in
+                loss.as_chunks_mut::<3>().0.iter_mut().zip(full.iter().zip(ground)).enumerate()
+            {
+                let shown = u16::from(*full == 0) & u16::from(*ground != 0);
+                *loss = [u16::from(mask[x / 2]) * k * shown; 3];
+            }
+            for (c, loss) in rgb.iter_mut().zip(&*loss) {
+                let v = u16::from(*c);
+                let whole = ((u32::from(v) * u32::from(*loss)) >> 16) as u16;
+                let rest = u16::from(v.wrapping_mul(*loss) != 0);
+                *c = v.wrapping_sub(whole + rest) as u8;
+            }
+        }
     }
 
     /// Changes each ground pixel under the mask: `change(value, mask)`, both 0..=255.
@@ -224,7 +301,7 @@ impl Shadow {
             let ground = floor.origin + y as usize * floor.stride;
             for x in self.rect.x0..self.rect.x1 {
                 let m = mask[(x - self.rect.x0) as usize / 2];
-                if m != 0 && floor.ground[ground + x as usize] != 0 {
+                if m != 0 && floor.ground[ground + x as usize] != 0 && floor.full[at + x as usize] == 0 {
                     let p = (at + x as usize) * 3;
                     for c in &mut floor.rgb[p..p + 3] {
                         *c = change(u32::from(*c), u32::from(m)) as u8;
@@ -235,9 +312,14 @@ impl Shadow {
     }
 }
 
+/// 1 / (2r + 1) in 1/65536.
+fn inverse(r: usize) -> u32 {
+    65536 / (2 * r as u32 + 1)
+}
+
 fn box_filter(src: &[u8], r: usize, mut out: impl FnMut(usize, u8)) {
     let n = src.len();
-    let inv = 65536 / (2 * r as u32 + 1);
+    let inv = inverse(r);
     let mut sum: u32 = src.iter().take(r).map(|v| u32::from(*v)).sum();
     for i in 0..n {
         if i + r < n {
