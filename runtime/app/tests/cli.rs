@@ -5,7 +5,7 @@
 mod common;
 
 use common::schema::Schema;
-use common::{command, saltica, stderr, stdout};
+use common::{command, command_that_heeds_signals, saltica, stderr, stdout};
 use std::io::{Read, Write};
 use std::process::Stdio;
 
@@ -124,7 +124,7 @@ fn an_interrupt_ends_it_as_shells_expect() {
     // A pipe as annotation file keeps the program waiting.
     let fifo = dir.path().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let mut child = command()
+    let mut child = command_that_heeds_signals()
         .args(["eval", "--coco"])
         .arg(&fifo)
         .arg("--detections")

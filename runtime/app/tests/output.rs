@@ -7,7 +7,7 @@ mod common;
 
 use common::models::{colour_detector, flat, write};
 use common::schema::Schema;
-use common::{command, stderr, stdout};
+use common::{command, command_that_heeds_signals, stderr, stdout};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Output};
@@ -82,8 +82,12 @@ fn whatever_stops_it_a_data_set_leaves_nothing() {
         std::fs::create_dir(dir.path().join("empty")).unwrap();
         for (set, hidden) in [("new", ".new.part"), ("empty", "empty/.saltica.part")] {
             let hidden = dir.path().join(hidden);
-            let mut child =
-                command().current_dir(dir.path()).args(LONG).args(["--coco", set]).spawn().unwrap();
+            let mut child = command_that_heeds_signals()
+                .current_dir(dir.path())
+                .args(LONG)
+                .args(["--coco", set])
+                .spawn()
+                .unwrap();
             wait_for(&mut child, &hidden, 3);
             signal(&child, name);
             assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");

@@ -8,7 +8,7 @@
 mod common;
 
 use common::schema::Schema;
-use common::{command, shared, stderr, stdout};
+use common::{command, command_that_heeds_signals, shared, stderr, stdout};
 use saltica::models::{Entry, Model, Origin, Progress, Pulled, Puller, catalogue};
 use saltica::{Detector, Error, sha256_hex};
 use std::io::{BufRead, BufReader, Write};
@@ -608,7 +608,7 @@ fn an_interrupted_pull_leaves_no_model() {
         send(to, "200 OK", &[length(3_660_092)], &[0; 1000]);
         std::thread::sleep(Duration::from_secs(20));
     });
-    let mut child = command()
+    let mut child = command_that_heeds_signals()
         .args(["models", "pull", "yolox-nano", "--url", &format!("{}/m.onnx", server.address)])
         .env("SALTICA_MODELS", dir.path())
         .spawn()

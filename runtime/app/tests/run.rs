@@ -8,7 +8,7 @@
 mod common;
 
 use common::schema::Schema;
-use common::{command, saltica, stderr, stdout};
+use common::{command, command_that_heeds_signals, saltica, stderr, stdout};
 use saltica::iou;
 use saltica_pipeline::source::sim::{FrameBuf, Sim, SimSpec};
 use serde_json::Value;
@@ -69,7 +69,7 @@ impl Drop for Running {
 
 impl Running {
     fn start(args: &[&str], folder: &Path) -> Running {
-        let mut c = command();
+        let mut c = command_that_heeds_signals();
         c.arg("run").args(args).current_dir(folder);
         Self::spawn(c)
     }
@@ -331,7 +331,7 @@ fn the_service_manager_is_told() {
     let path = dir.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let mut c = command();
+    let mut c = command_that_heeds_signals();
     c.args(["run", "sim:street?size=160x96&fps=20"])
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "2000000");

@@ -36,6 +36,15 @@ pub(crate) fn command() -> Command {
     c
 }
 
+/// The program with every signal heeded, whatever whoever runs the tests ignores (a shell's background, `nohup`): its process is
+/// that of `env`, which becomes the program.
+pub(crate) fn command_that_heeds_signals() -> Command {
+    let mut c = Command::new("env");
+    c.args(["--default-signal", env!("CARGO_BIN_EXE_saltica")]);
+    c.stdin(Stdio::null()).env_remove("NO_COLOR").env_remove("SALTICA_LOG");
+    c
+}
+
 /// What was written to stdout.
 pub(crate) fn stdout(o: &Output) -> String {
     String::from_utf8(o.stdout.clone()).expect("text")
