@@ -239,11 +239,15 @@ impl StreamSource {
             // Whoever wrote may come back: the supervisor decides whether to wait.
             return Err(Error::new(ErrorKind::Gone, "the pipe's writer has gone"));
         }
+        let command = matches!(self.origin, Origin::Shell(_));
+        if open.round == 0 && (self.options.repeat || !command) {
+            return Err(fruitless(
+                &format!("'{}'", self.uri),
+                "no frame could be read from its beginning to its end",
+            ));
+        }
         if !self.options.repeat {
             return Ok(Next::End);
-        }
-        if open.round == 0 {
-            return Err(fruitless(&format!("'{}'", self.uri), "no frame could be read in a whole round"));
         }
         if matches!(self.origin, Origin::Ffmpeg(_)) {
             let feed = self.start(&self.origin)?;
@@ -284,9 +288,12 @@ impl StreamSource {
     }
 }
 
-/// Beginning anew what gives nothing would only keep a processor busy.
+/// Nothing at all came: the end of that is no success, and beginning anew would only keep a processor busy.
 fn fruitless(what: &str, why: &str) -> Error {
-    Error::new(ErrorKind::Image, format!("{what}: {why}, so it is not repeated: look at the warnings before"))
+    Error::new(
+        ErrorKind::Image,
+        format!("{what}: {why} (it is empty, cut off or damaged; warnings before say more)"),
+    )
 }
 
 fn y_fps(open: &Open) -> Option<f64> {
@@ -340,6 +347,8 @@ impl Source for StreamSource {
             return Ok(Next::Nothing);
         }
         let Some(open) = &mut self.open else { return Ok(Next::Nothing) };
+        // An AVI's own rate is known once its header was read.
+        open.fps = self.options.fps.or(y_fps(open)).or(open.fps);
         if let (Some(pace), Some(fps)) = (&mut open.pace, open.fps) {
             let due = pace.start + Duration::from_secs_f64(pace.given as f64 / fps);
             let left = due.saturating_sub(monotonic());
@@ -419,14 +428,20 @@ impl Source for PictureSource {
             let mut files = Vec::new();
             for entry in std::fs::read_dir(&self.place).map_err(failed)? {
                 let path = entry.map_err(failed)?.path();
-                if is_picture(&path) {
+                // What waits for a writer (a named pipe) would hold up all others.
+                if is_picture(&path) && path.is_file() {
                     files.push(path);
                 }
             }
             files.sort();
             files
         } else {
-            std::fs::metadata(&self.place).map_err(failed)?;
+            if !std::fs::metadata(&self.place).map_err(failed)?.is_file() {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("{}: no plain file, a picture expected", self.place.display()),
+                ));
+            }
             vec![self.place.clone()]
         };
         if self.files.is_empty() {
@@ -448,12 +463,12 @@ impl Source for PictureSource {
     fn next(&mut self, wait: Duration) -> Result<Next> {
         let deadline = Instant::now() + wait;
         let Some(path) = self.files.get(self.at) else {
-            if !self.options.repeat || self.files.is_empty() {
-                return Ok(Next::End);
-            }
             if self.round == 0 {
                 let place = self.place.display().to_string();
                 return Err(fruitless(&place, "none of its pictures can be read"));
+            }
+            if !self.options.repeat {
+                return Ok(Next::End);
             }
             (self.at, self.round) = (0, 0);
             return Ok(Next::Busy);

@@ -530,6 +530,67 @@ fn what_gives_nothing_is_not_repeated_for_ever() {
 }
 
 #[test]
+fn an_end_without_a_frame_is_no_success() {
+    let f = Folder::new();
+    let avi = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/clip.avi")).unwrap();
+    let failed = || Some(Got::Failed(ErrorKind::Image));
+    for (name, bytes) in [
+        ("empty.mjpg", &[][..]),
+        ("empty.y4m", &[]),
+        ("header.y4m", &y4m(0, "C420")),
+        ("cut.avi", &avi[..100]),
+        ("cut.mjpg", &jpeg(32, 16, 60)[..300]),
+        ("one.jpg", b"no picture"),
+    ] {
+        assert_eq!(all(&f.file(name, bytes)).pop(), failed(), "{name}");
+    }
+    let f = Folder::new();
+    f.file("a.png", b"no picture");
+    assert_eq!(all(&format!("dir:{}", f.0.path().display())).pop(), failed());
+}
+
+#[test]
+fn what_waits_for_a_writer_holds_up_no_folder() {
+    let f = Folder::new();
+    f.file("b.jpg", &jpeg(16, 16, 9));
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        f.0.path().join("a.jpg"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    std::fs::create_dir(f.0.path().join("c.jpg")).unwrap();
+    let got = all(&format!("dir:{}", f.0.path().display()));
+    assert!(matches!(got[..], [Got::Frame(_), Got::End]), "{got:?}");
+}
+
+#[test]
+fn an_avi_is_paced_by_its_own_rate() {
+    let clip = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/clip.avi");
+    let mut s = SourceUri::parse(&format!("file:{clip}?pace=on")).unwrap().source().unwrap();
+    s.open(WAIT).unwrap();
+    let mut stamps = Vec::new();
+    while stamps.len() < 4 {
+        if let Next::Frame(f) = s.next(WAIT).unwrap() {
+            stamps.push(f.captured);
+        }
+    }
+    let rate = avi_rate(clip);
+    let apart = (stamps[3] - stamps[0]).as_secs_f64();
+    // The first one came before its rate was known.
+    assert!(apart * rate > 2.9, "{apart} s for three periods of {rate} fps");
+}
+
+/// Frames a second by the AVI's main header, which has microseconds a frame.
+fn avi_rate(path: &str) -> f64 {
+    let bytes = std::fs::read(path).unwrap();
+    let at = bytes.windows(4).position(|w| w == b"avih").unwrap() + 8;
+    1e6 / f64::from(u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
+}
+
+#[test]
 fn how_a_command_ended_is_said_as_it_was() {
     let said = |command: &str| {
         let mut s = SourceUri::parse(&format!("pipe:exec:{command}")).unwrap().source().unwrap();
