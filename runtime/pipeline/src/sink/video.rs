@@ -516,7 +516,9 @@ mod tests {
             |dir: &Path| names(dir).into_iter().filter(|n| !others.contains(&&**n)).collect::<Vec<_>>();
         assert_eq!(ours(dir.path()), ["a.2.avi", "a.avi"]);
         (2..6).for_each(|n| run(n * 1000));
-        assert_eq!(ours(dir.path()), ["a.4.avi", "a.5.avi", "a.6.avi"]);
+        // More than `files`: those of earlier runs are not this one's to remove.
+        assert_eq!(ours(dir.path()), ["a.2.avi", "a.3.avi", "a.4.avi", "a.5.avi", "a.6.avi", "a.avi"]);
+        assert_eq!(std::fs::read(&path).unwrap(), first);
         for other in others {
             assert_eq!(std::fs::read(dir.path().join(other)).unwrap(), b"mine");
         }
@@ -542,7 +544,8 @@ mod tests {
         v.accept(&at(1000)).unwrap();
         assert_eq!(names(dir.path()), ["a.2.y4m", "a.3.y4m", "a.y4m"]);
         v.close().unwrap();
-        assert_eq!(names(dir.path()), ["a.2.y4m", "a.3.y4m"]);
+        assert_eq!(names(dir.path()), ["a.2.y4m", "a.3.y4m", "a.y4m"]);
+        assert_eq!(std::fs::read(&path).unwrap(), b"an older recording");
     }
 
     #[test]
