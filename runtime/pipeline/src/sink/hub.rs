@@ -188,11 +188,6 @@ impl Sinks {
         })
     }
 
-    /// Whether there are sinks that may want pictures.
-    pub fn want_pictures(&self) -> bool {
-        self.all.iter().any(|s| s.demand.is_some() && !s.over.load(Ordering::Relaxed))
-    }
-
     /// Gives a result to every sink. Waits for none, but for one with [`Keep::All`] whose queue is full. Allocates nothing.
     pub fn send(&self, result: &Arc<FrameResult>) {
         self.all.iter().for_each(|s| s.send(result, &self.waits));
